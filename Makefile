@@ -1,0 +1,28 @@
+# make demo and make test do all their own set-up in a private .venv, from pinned versions.
+PYTHON ?= python3.11
+PYTHON_FOUND := $(shell command -v $(PYTHON) || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DEMO := demo-output
+
+.PHONY: demo test lint bench test-browser clean
+
+$(STAMP): requirements/lock.txt pyproject.toml
+	$(PYTHON_FOUND) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/lock.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/septum demo --force -o $(DEMO)
+
+lint: $(STAMP)
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest -q
+
+clean:
+	rm -rf $(VENV) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
