@@ -1,0 +1,53 @@
+"""Diffusion MRI: images in, better images out.
+
+`image` and `gradient` read what scanners write; `output` and `sidecar` write files that appear whole or
+not at all, each with its provenance; `phantom` and `multitensor` simulate volumes whose truth is known;
+`sample` is a small real one; `odf` and `glyph` show where the fibres go. The names below load when
+first used, so that importing this package needs none of the extras.
+"""
+
+import importlib
+from typing import Any
+
+_HOME = {
+    "DwiImage": "image",
+    "Gradients": "gradient",
+    "denoise": "denoise",
+    "load": "image",
+    "load_mask": "image",
+    "sample": "sample",
+    "save": "image",
+}
+_ROOMS = (
+    "denoise",
+    "glyph",
+    "gradient",
+    "harmonic",
+    "image",
+    "multitensor",
+    "noise",
+    "odf",
+    "output",
+    "patch",
+    "phantom",
+    "sample",
+    "sidecar",
+)
+
+__all__ = ["DwiImage", "Gradients", "denoise", "load", "load_mask", "sample", "save"]
+
+
+def __getattr__(name: str) -> Any:
+    # A function that shares its module's name (denoise, sample) is the public one.
+    if name in _HOME:
+        value = getattr(importlib.import_module(f"septum.dmri.{_HOME[name]}"), name)
+    elif name in _ROOMS:
+        value = importlib.import_module(f"septum.dmri.{name}")
+    else:
+        raise AttributeError(f"module 'septum.dmri' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*_HOME, *_ROOMS})
