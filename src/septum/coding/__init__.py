@@ -1,0 +1,1 @@
+"""Sparse codes with given dictionaries."""

@@ -1,0 +1,307 @@
+"""The squared-loss lasso of one sample, and of a run of samples: the choice of engine, compiled.
+
+    screen       max |q| <= alpha: zero codes are optimal, and nothing else is done
+    working set  the sample's own largest violators join a set, the restricted problem is solved, and the full
+                 gradient q - G c (a small product over the nonzero rows of C) names the next violators
+    FISTA        when the set outgrows its room, or holds so much of the codes that dense products are cheaper
+
+The gap that stops a sample is the full one, from a gradient computed afresh from the codes that are returned.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from septum.coding.accelerated import Momentum, accelerate, make_momentum
+from septum.coding.gap import duality_gap
+from septum.coding.mode import (
+    F64,
+    OPTIONS,
+    Index,
+    correlate,
+    gram_diagonal,
+    partial_size,
+    product,
+    sparse_image,
+)
+from septum.coding.working_set import WorkingSet, append_atom, descend, make_working_set, refresh_residual
+
+FIRST_ATOMS = 16
+MAX_ROUNDS = 100
+MAX_SWEEPS = 2000
+MAX_STEPS = 20000
+
+
+class Desk(NamedTuple):
+    """Room to work on one sample at a time."""
+
+    first: F64
+    second: F64
+    signal: F64  # q = X x_1 A_1^T ... x_n A_n^T
+    gradient: F64  # q - G c
+    slot: Index
+    member: Index  # 1 where an atom is in the working set
+    candidate: Index
+    violation: F64
+    index: Index  # the codes so far: flat index and value
+    value: F64
+    work: WorkingSet
+    momentum: Momentum
+
+
+@njit(**OPTIONS)
+def make_desk(grid, capacity):
+    """Room for samples of the grid's shape and working sets of up to `capacity` atoms."""
+    n = len(grid.ranks)
+    length = product(grid.ranks, 0, n)
+    height = product(grid.ranks, 0, n - 1)
+    room = partial_size(grid)
+    if n == 2:
+        room = max(room, height * height)
+    return Desk(
+        np.empty(room),
+        np.empty(room),
+        np.empty(length),
+        np.empty(length),
+        np.full(height, -1),
+        np.zeros(length, np.int64),
+        np.empty(length, np.int64),
+        np.empty(length),
+        np.empty(length, np.int64),
+        np.empty(length),
+        make_working_set(n, capacity),
+        make_momentum(length),
+    )
+
+
+@njit(**OPTIONS)
+def solve_sample(grid, desk, sample, alpha, positive, single, share, count):
+    """Codes of one sample; `count` warm codes stand in desk.index and desk.value, and the result replaces them.
+
+    Stops at a gap of `share` * 1/2 ||X||^2. `single`: the codes are rounded to float32, and the gap is of these.
+    Returns the number of nonzero codes, the gap and the iterations.
+    """
+    energy = 0.0
+    for entry in sample:
+        energy += entry * entry
+    target = share * 0.5 * energy
+    correlate(grid, sample, desk.first, desk.second, desk.signal)
+    largest = 0.0
+    for q in desk.signal:
+        largest = max(largest, q if positive else abs(q))
+    if largest <= alpha:
+        return 0, 0.0, 0
+    size = _seed(grid, desk, count, positive)
+    count, gap, spent, finished = _grow(grid, desk, size, alpha, positive, single, energy, target)
+    if not finished:
+        count, gap, more = _accelerate(grid, desk, count, alpha, positive, single, energy, target)
+        spent += more
+    return count, gap, spent
+
+
+@njit(**OPTIONS)
+def _seed(grid, desk, count, positive):
+    """The working set of the warm codes; codes on zero atoms, or of the wrong sign, are dropped."""
+    work = desk.work
+    size = 0
+    if count > len(work.codes) // 2:
+        return 0
+    for a in range(count):
+        index, value = desk.index[a], desk.value[a]
+        if value == 0.0 or (positive and value < 0.0) or gram_diagonal(grid, index) <= 0.0:
+            continue
+        append_atom(grid, work, size, index, value, desk.signal[index])
+        size += 1
+    return size
+
+
+@njit(**OPTIONS)
+def _grow(grid, desk, size, alpha, positive, single, energy, target):
+    """Rounds of the working set; `finished` is False when the sample is for FISTA."""
+    work = desk.work
+    capacity = len(work.codes)
+    for a in range(size):
+        desk.member[work.index[a]] = 1
+    count = _collect(desk, size, False)
+    gap = _full_gap(grid, desk, count, alpha, positive, energy)
+    spent = 0
+    finished = False
+    inner_share = 0.1
+    for _ in range(MAX_ROUNDS):
+        if gap <= target:
+            finished = True
+            break
+        room = max(FIRST_ATOMS, count)
+        fresh = _violators(desk, alpha, positive, room)
+        if size + fresh > capacity:
+            size = _compact(desk, size)
+            if size + fresh > capacity:
+                break
+        for a in range(fresh):
+            index = desk.candidate[a]
+            append_atom(grid, work, size, index, 0.0, desk.signal[index])
+            desk.member[index] = 1
+            size += 1
+        refresh_residual(work, size)
+        aim = max(0.25 * target, inner_share * gap)
+        before = gap
+        _, sweeps = descend(work, size, alpha, positive, energy, aim, MAX_SWEEPS)
+        spent += sweeps
+        count = _collect(desk, size, single)
+        gap = _full_gap(grid, desk, count, alpha, positive, energy)
+        if fresh == 0:
+            inner_share *= 0.1
+            if sweeps == 0 and gap >= before and aim <= 0.25 * target:
+                finished = True  # as far as rounding lets it go
+                break
+    for a in range(size):
+        desk.member[work.index[a]] = 0
+    return count, gap, spent, finished
+
+
+@njit(**OPTIONS)
+def _collect(desk, size, single):
+    """Copy the nonzero codes of the working set to the desk, rounded to float32 if asked."""
+    count = 0
+    for a in range(size):
+        value = desk.work.codes[a]
+        if single:
+            value = np.float64(np.float32(value))
+        if value != 0.0:
+            desk.index[count] = desk.work.index[a]
+            desk.value[count] = value
+            count += 1
+    return count
+
+
+@njit(**OPTIONS)
+def _full_gap(grid, desk, count, alpha, positive, energy):
+    """The gradient and the duality gap of the codes on the desk, afresh."""
+    gradient, signal = desk.gradient, desk.signal
+    largest = 0.0
+    if count == 0:
+        gradient[:] = signal
+    else:
+        sparse_image(grid, desk.index, desk.value, count, desk.slot, desk.first, desk.second, gradient)
+        for a in range(len(signal)):
+            gradient[a] = signal[a] - gradient[a]
+    if positive:
+        for g in gradient:
+            largest = max(largest, g)
+    else:
+        for g in gradient:
+            largest = max(largest, abs(g))
+    aligned = 0.0
+    total = 0.0
+    fitted = 0.0
+    for a in range(count):
+        c = desk.value[a]
+        aligned += gradient[desk.index[a]] * c
+        fitted += signal[desk.index[a]] * c
+        total += abs(c)
+    return duality_gap(largest, aligned, energy - fitted - aligned, total, alpha)
+
+
+@njit(**OPTIONS)
+def _violators(desk, alpha, positive, room):
+    """Put up to `room` atoms outside the set with the largest |gradient| > alpha on desk.candidate."""
+    found = 0
+    for a in range(len(desk.gradient)):
+        g = desk.gradient[a]
+        size = g if positive else abs(g)
+        if size > alpha and desk.member[a] == 0:
+            desk.candidate[found] = a
+            desk.violation[found] = size
+            found += 1
+    if found <= room:
+        return found
+    edge = np.partition(desk.violation[:found], found - room)[found - room]
+    kept = 0
+    for a in range(found):
+        if desk.violation[a] >= edge and kept < room:
+            desk.candidate[kept] = desk.candidate[a]
+            kept += 1
+    return kept
+
+
+@njit(**OPTIONS)
+def _compact(desk, size):
+    """Keep only the atoms with a nonzero code; their Gram moves up with them."""
+    work = desk.work
+    kept = 0
+    for a in range(size):
+        if work.codes[a] == 0.0:
+            desk.member[work.index[a]] = 0
+            continue
+        work.support[kept] = a
+        kept += 1
+    for i in range(kept):
+        a = work.support[i]
+        work.index[i] = work.index[a]
+        work.modes[:, i] = work.modes[:, a]
+        work.codes[i] = work.codes[a]
+        work.signal[i] = work.signal[a]
+        for j in range(kept):
+            work.gram[i, j] = work.gram[a, work.support[j]]
+    return kept
+
+
+@njit(**OPTIONS)
+def _accelerate(grid, desk, count, alpha, positive, single, energy, target):
+    """FISTA from the codes on the desk."""
+    state = desk.momentum
+    state.codes[:] = 0.0
+    for a in range(count):
+        state.codes[desk.index[a]] = desk.value[a]
+    aim = 0.5 * target if single else target
+    for _ in range(3):
+        _, spent = accelerate(
+            grid, state, desk.signal, alpha, positive, energy, aim, MAX_STEPS, desk.first, desk.second
+        )
+        count = 0
+        for a in range(len(state.codes)):
+            value = np.float64(np.float32(state.codes[a])) if single else state.codes[a]
+            if value != 0.0:
+                desk.index[count] = a
+                desk.value[count] = value
+                count += 1
+        gap = _full_gap(grid, desk, count, alpha, positive, energy)
+        if gap <= target:
+            break
+        aim *= 0.1
+    return count, gap, spent
+
+
+@njit(**OPTIONS)
+def solve_run(grid, samples, alpha, positive, single, share, warm_start, warm_index, warm_value, capacity):
+    """Codes of a run of samples (n_samples, d_1 ... d_n), with warm codes in CSR form.
+
+    Returns the codes' row pointers, flat indices and values (each row in order), the gaps and the iterations.
+    """
+    n_samples = len(samples)
+    desk = make_desk(grid, capacity)
+    pointer = np.zeros(n_samples + 1, np.int64)
+    index = np.empty(1024, np.int64)
+    value = np.empty(1024)
+    gap = np.empty(n_samples)
+    spent = np.empty(n_samples, np.int64)
+    for t in range(n_samples):
+        warm = warm_start[t + 1] - warm_start[t]
+        desk.index[:warm] = warm_index[warm_start[t] : warm_start[t + 1]]
+        desk.value[:warm] = warm_value[warm_start[t] : warm_start[t + 1]]
+        count, gap[t], spent[t] = solve_sample(
+            grid, desk, samples[t], alpha, positive, single, share[t], warm
+        )
+        base = pointer[t]
+        pointer[t + 1] = base + count
+        if base + count > len(index):
+            room = 2 * (base + count)
+            longer_index, longer_value = np.empty(room, np.int64), np.empty(room)
+            longer_index[:base], longer_value[:base] = index[:base], value[:base]
+            index, value = longer_index, longer_value
+        order = np.argsort(desk.index[:count])
+        for a in range(count):
+            index[base + a] = desk.index[order[a]]
+            value[base + a] = desk.value[order[a]]
+    return pointer, index[: pointer[-1]], value[: pointer[-1]], gap, spent
