@@ -8,13 +8,15 @@ stays on disk. Inside the library arrays are trusted.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from septum.errors import InvalidInputError, InvalidTypeError
 
-Float = NDArray[np.floating]
+# NumPy's own types cannot follow dtype through arithmetic; the doors below are where it is checked.
+Float = NDArray[Any]
 
 CHUNK_BYTES = 64 * 2**20
 

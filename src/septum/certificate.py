@@ -120,19 +120,21 @@ class Certificate:
         def number(value: float | None) -> float:
             return -np.inf if value is None else float(value)
 
-        polar = Polar(number(record["polar"]["lower"]), number(record["polar"]["upper"]))
         return cls(
-            *[number(record[key]) for key in ("objective", "lower_bound", "gap", "attainment")],
-            polar,
-            number(record["stationarity"]),
-            record["verdict"],
-            number(record["tolerance"]),
-            int(record["worst_sample"]),
-            np.array([number(value) for value in record["attainment_by_sample"]]),
+            objective=number(record["objective"]),
+            lower_bound=number(record["lower_bound"]),
+            gap=number(record["gap"]),
+            attainment=number(record["attainment"]),
+            polar=Polar(number(record["polar"]["lower"]), number(record["polar"]["upper"])),
+            stationarity=number(record["stationarity"]),
+            verdict=record["verdict"],
+            tolerance=number(record["tolerance"]),
+            worst_sample=int(record["worst_sample"]),
+            attainment_by_sample=np.array([number(value) for value in record["attainment_by_sample"]]),
         )
 
 
-_SENTENCE = {
+_SENTENCE: dict[Verdict, str] = {
     "optimal": "no dictionary of any size is better, within the tolerance",
     "improvable": "larger or other dictionaries would be better",
     "undecided": "the bounds cannot tell whether other dictionaries would be better",

@@ -11,6 +11,7 @@ Codes are either dense `(n_samples, r_1, ..., r_n)` or, inside the library, a Sc
 
 from collections.abc import Sequence
 from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,11 @@ from scipy import sparse
 
 from septum.array import Float
 
-Codes = sparse.csr_array
+# SciPy ships no types: a csr_array to a reader, anything to a type checker.
+if TYPE_CHECKING:
+    Codes: TypeAlias = Any
+else:
+    Codes = sparse.csr_array
 
 
 def mode_product(X: Float, matrix: Float, mode: int) -> Float:
@@ -67,7 +72,7 @@ def sizes(dictionaries: Sequence[Float]) -> tuple[int, ...]:
 
 def explicit(dictionaries: Sequence[Float]) -> Float:
     """The joint dictionary (d_1 ... d_n, r_1 ... r_n) itself: for small checks only."""
-    joint = np.ones((1, 1))
+    joint: Float = np.ones((1, 1))
     for A in dictionaries:
         joint = np.kron(joint, A)
     return joint
@@ -76,7 +81,7 @@ def explicit(dictionaries: Sequence[Float]) -> Float:
 # --- sparse codes -------------------------------------------------------------------------------
 
 
-def flatten_codes(codes: object, shape: tuple[int, ...], dtype: np.dtype) -> Codes:
+def flatten_codes(codes: Any, shape: tuple[int, ...], dtype: np.dtype) -> Codes:
     """Dense or sparse codes of shape `(n_samples, r_1, ..., r_n)` as the internal CSR array."""
     flat = (shape[0], prod(shape[1:]))
     if sparse.issparse(codes):
@@ -99,7 +104,7 @@ def unflatten_codes(codes: Codes, r: tuple[int, ...]) -> sparse.coo_array:
 def code_indices(codes: Codes, r: tuple[int, ...]) -> tuple[NDArray[np.intp], list[NDArray[np.intp]]]:
     """The sample of every stored code and its index along each mode."""
     sample = np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
-    return sample, list(np.unravel_index(codes.indices.astype(np.intp), r))
+    return sample, [np.asarray(i) for i in np.unravel_index(codes.indices.astype(np.intp), r)]
 
 
 def multiply_sparse(codes: Codes, dictionaries: Sequence[Float], *, dtype: np.dtype | None = None) -> Float:
