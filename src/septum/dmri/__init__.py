@@ -7,6 +7,8 @@ first used, so that importing this package needs none of the extras.
 """
 
 import importlib
+import sys
+from types import ModuleType
 from typing import Any
 
 _HOME = {
@@ -37,8 +39,19 @@ _ROOMS = (
 __all__ = ["DwiImage", "Gradients", "denoise", "load", "load_mask", "sample", "save"]
 
 
+class _Package(ModuleType):
+    """Where a function and its module share a name (denoise, sample), the name is the function's."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType) and _HOME.get(name) == name:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
 def __getattr__(name: str) -> Any:
-    # A function that shares its module's name (denoise, sample) is the public one.
     if name in _HOME:
         value = getattr(importlib.import_module(f"septum.dmri.{_HOME[name]}"), name)
     elif name in _ROOMS:
