@@ -44,7 +44,8 @@ class Samples:
 
 def as_float(value: ArrayLike, name: str) -> Float:
     """A real array as native float32 or float64, without copying when it already is."""
-    array = value if isinstance(value, np.ndarray) else _from_object(value, name)
+    known = isinstance(value, np.ndarray) and value.dtype != object
+    array = np.asarray(value) if known else _from_object(value, name)
     if array.dtype.kind == "c":
         raise InvalidTypeError(
             f"Complex data not supported: {name} is {array.dtype}; pass its magnitude, or real and imaginary "
@@ -91,7 +92,7 @@ def as_samples(X: ArrayLike, mask: ArrayLike | None = None, *, name: str = "X") 
     if 0 in data.shape:
         mode = data.shape.index(0)
         raise InvalidInputError(
-            f"{name} holds 0 feature(s) (shape={data.shape}) along mode {mode} while a minimum of 1 is required."
+            f"{name} holds 0 feature(s) (shape={data.shape}) while a minimum of 1 is required. Mode {mode} is empty"
         )
     observed = None if mask is None else as_mask(mask, data.shape)
     return Samples(*_finite(data, observed, name))
