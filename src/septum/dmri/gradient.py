@@ -164,6 +164,31 @@ def find_beside(image: str | Path) -> tuple[Path | None, Path | None]:
     return found[0], found[1]
 
 
+def read_scheme(path: str | Path) -> Gradients:
+    """Gradients from one name: a .bval or .bvec (its fellow lies beside it), an image, or a table.
+
+    A table has a row for each volume: x y z b, or the vector times its b-value.
+    """
+    path = Path(path)
+    if path.name.lower().endswith((*_BVAL_ENDINGS, *_BVEC_ENDINGS, *_IMAGE_ENDINGS)):
+        bval, bvec = find_beside(path.with_name(path.stem + ".nii") if path.suffix.startswith(".b") else path)
+        if bval is None or bvec is None:
+            missing = "bval" if bval is None else "bvec"
+            raise InvalidInputError(f"no .{missing} beside {path}: a scheme is both files with one stem")
+        return read(bval, bvec, require_b0=False)
+    table = _read_table(path)
+    if table.shape[1] == 4:
+        bvals, vectors = table[:, 3], table[:, :3]
+    elif table.shape[1] == 3:
+        bvals = np.linalg.norm(table, axis=1)
+        vectors = table / np.where(bvals > 0, bvals, 1.0)[:, None]
+    else:
+        raise InvalidInputError(
+            f"{path} has {table.shape[1]} columns, but a scheme has a row x y z b (or the vector times b) a volume"
+        )
+    return _checked(bvals, vectors, None, (path.name, path.name), B0_THRESHOLD, False)
+
+
 def image_stem(image: str | Path) -> str:
     """The file name without .nii.gz, .nii, .img or .hdr."""
     name = Path(image).name
