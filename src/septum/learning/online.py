@@ -1,0 +1,302 @@
+"""Online learning at fixed sizes: dictionaries updated batch by batch, from statistics of what has passed.
+
+With codes fixed, the objective as a function of mode k's dictionary A_k (atoms a_i in the unit ball, the
+others at their current values) is known from three sums over samples,
+
+    P_t = unfold_k(C_t x_{j != k} A_j)       (r_k, product of the other d_j)
+    gram_k = sum_t P_t P_t^T,  cross_k = sum_t unfold_k(X_t) P_t^T,  mass_k[i] = sum_t |codes on atom i|
+
+so old samples need not be kept. A batch is coded, its statistics are added to the faded ones of the past,
+and each atom takes the exact step that lets its codes shrink with it,
+
+    z = cross_i - sum_{l != i} gram_il a_l,   a = (1 - alpha mass_i / ||z||)_+ z / gram_ii,
+
+its norm then moving into the codes, those of the past included (the group lasso with the other dictionaries
+fixed; a merely normalised column gains less).
+
+The past was coded with older dictionaries, so it must fade: with n samples seen, b of them new, its weight is
+(1 - b/n)^FADING. Each sample then weighs (its rank / n)^FADING: the memory grows with the stream, as convergence
+asks for, yet the first, poor codes are forgotten (Mairal, Bach, Ponce, Sapiro 2010, section 3.4.1).
+
+Missing entries and other losses: rho(e) <= rho(e_0) + rho'(e_0)(e - e_0) + L/2 (e - e_0)^2, so the batch enters as the
+filled-in data Z_t + R_t / L with alpha / L, R_t the masked residual. For the squared loss and no mask
+that is X_t itself.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from septum.array import Float, chunks
+from septum.coding.engine import solve as solve_codes
+from septum.coding.thread import single_blas_thread
+from septum.errors import InvalidInputError
+from septum.factors import Factors
+from septum.kronecker import Codes, code_indices, multiply_sparse, sizes
+from septum.problem import Problem
+from septum.spectral import largest_singular_values, unfold
+
+FADING = 4.0
+SWEEPS = 2
+ATOM_CYCLES = 3
+CODE_TOLERANCE = 1e-5
+
+# An atom is idle when its codes weigh less than this share of the mode's mean.
+IDLE_SHARE = 1e-3
+# A new atom must differ from those there by this much in absolute cosine.
+NOVELTY = 0.95
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """What the past says about one mode: gram (r, r), cross (d, r) and mass (r,)."""
+
+    gram: Float
+    cross: Float
+    mass: Float
+
+    @classmethod
+    def empty(cls, length: int, size: int) -> "Statistic":
+        return cls(np.zeros((size, size)), np.zeros((length, size)), np.zeros(size))
+
+    def __add__(self, other: "Statistic") -> "Statistic":
+        return Statistic(self.gram + other.gram, self.cross + other.cross, self.mass + other.mass)
+
+    def faded(self, weight: float) -> "Statistic":
+        return Statistic(weight * self.gram, weight * self.cross, weight * self.mass)
+
+    def rescaled(self, norm: Float) -> "Statistic":
+        """After the codes on every atom were multiplied by `norm`."""
+        return Statistic(self.gram * np.outer(norm, norm), self.cross * norm, self.mass * norm)
+
+    def taken(self, chosen: NDArray[np.intp]) -> "Statistic":
+        """Of the named atoms, in that order."""
+        return Statistic(self.gram[np.ix_(chosen, chosen)], self.cross[:, chosen], self.mass[chosen])
+
+    def renewed(self, fresh: NDArray[np.intp], size: int) -> "Statistic":
+        """For `size` atoms, those named in `fresh` without a past."""
+        out = Statistic.empty(self.cross.shape[0], size)
+        old = np.setdiff1d(np.arange(self.mass.size), fresh)
+        out.gram[np.ix_(old, old)] = self.gram[np.ix_(old, old)]
+        out.cross[:, old], out.mass[old] = self.cross[:, old], self.mass[old]
+        return out
+
+
+def statistic(problem: Problem, dictionaries: Sequence[Float], codes: Codes, mode: int) -> Statistic:
+    """The sums over a problem's samples for one mode, in ranges that fit in memory."""
+    length, size = dictionaries[mode].shape
+    total = Statistic.empty(length, size)
+    partial = [A if k != mode else np.eye(size) for k, A in enumerate(dictionaries)]
+    width = prod(problem.shape) // length
+    for part in chunks(problem.n_samples, 8 * width * (size + 2 * length)):
+        P = _mode_rows(multiply_sparse(codes[part], partial, dtype=np.dtype(np.float64)), mode)
+        X = _mode_rows(_filled(problem, dictionaries, codes[part], part), mode)
+        total = total + Statistic(P @ P.T, X @ P.T, np.zeros(size))
+    _, index = code_indices(codes, sizes(dictionaries))
+    mass = np.bincount(index[mode], weights=np.abs(codes.data.astype(np.float64)), minlength=size)
+    return replace(total, mass=mass)
+
+
+def _mode_rows(samples: Float, mode: int) -> Float:
+    """All samples unfolded along one mode, side by side: (length, n_samples * the other lengths)."""
+    return np.moveaxis(samples, mode + 1, 0).reshape(samples.shape[mode + 1], -1)
+
+
+def _filled(problem: Problem, dictionaries: Sequence[Float], codes: Codes, part: slice) -> Float:
+    """Z + R / L: the data of the quadratic majoriser at the current reconstruction."""
+    if problem.is_plain:
+        return problem.data(part)
+    Z = multiply_sparse(codes, dictionaries, dtype=np.dtype(np.float64))
+    return Z + problem.loss.influence(problem.error(Z, part)) / problem.loss.lipschitz
+
+
+def descend_atoms(atoms: Float, known: Statistic, alpha: float, cycles: int = ATOM_CYCLES) -> tuple[Float, Float]:
+    """Exact steps on each atom in turn; unit-norm atoms, and the norms that their codes take over.
+
+    An atom that is better zero keeps its direction and gets norm 0; one without codes stays as it is.
+    """
+    atoms, total = atoms.copy(), np.ones(atoms.shape[1])
+    for _ in range(cycles):
+        for i in range(atoms.shape[1]):
+            h = known.gram[i, i] * total[i] ** 2
+            if h <= 0:
+                continue
+            z = total[i] * (known.cross[:, i] - atoms @ (known.gram[i] * total) + known.gram[i, i] * total[i] * atoms[:, i])
+            length = float(np.linalg.norm(z))
+            excess = length - alpha * known.mass[i] * total[i]
+            if excess <= 0:
+                total[i] = 0.0
+                continue
+            atoms[:, i] = z / length
+            total[i] *= excess / h
+    return atoms, total
+
+
+@dataclass(frozen=True)
+class Online:
+    """Dictionaries, the statistics of their past, how much has been seen, and the sizes to keep."""
+
+    dictionaries: list[Float]
+    statistics: list[Statistic]
+    n_samples: int
+    n_steps: int
+    limit: tuple[int, ...]
+
+    @classmethod
+    def begin(
+        cls,
+        problem: Problem,
+        start: Sequence[Float] | None,
+        caps: tuple[int, ...] | None,
+        first: Callable[[], Factors],
+    ) -> "Online":
+        """Given dictionaries, or those that `first()` learns from the first batch."""
+        _refuse_regularizer(problem)
+        dictionaries = list(first().dictionaries if start is None else start)
+        dictionaries = [A.astype(np.float64) for A in dictionaries]
+        limit = sizes(dictionaries) if caps is None else caps
+        if any(size > cap for size, cap in zip(sizes(dictionaries), limit, strict=True)):
+            raise InvalidInputError(f"init holds {sizes(dictionaries)} atoms, more than the {limit} that n_atoms allows")
+        return cls(dictionaries, [Statistic.empty(*A.shape) for A in dictionaries], 0, 0, limit)
+
+    @classmethod
+    def after_fit(cls, problem: Problem, factors: Factors) -> "Online":
+        """The state from which a stream goes on after all samples were learnt at once."""
+        dictionaries = [A.astype(np.float64) for A in factors.dictionaries]
+        if problem.regularizer.name != "separable":
+            known = [Statistic.empty(*A.shape) for A in dictionaries]
+        else:
+            with single_blas_thread():
+                known = [statistic(problem, dictionaries, factors.codes, k) for k in range(len(dictionaries))]
+        return cls(dictionaries, known, problem.n_samples, 1, sizes(dictionaries))
+
+    @property
+    def is_empty(self) -> bool:
+        """No atoms yet: all batches so far were best left at zero."""
+        return 0 in sizes(self.dictionaries)
+
+    def updated(self, problem: Problem, *, n_jobs: int | None = None) -> "Online":
+        """After one more batch."""
+        _refuse_regularizer(problem)
+        seen = self.n_samples + problem.n_samples
+        if self.is_empty:
+            return replace(self, n_samples=seen, n_steps=self.n_steps + 1)
+        with single_blas_thread():
+            past = [known.faded((self.n_samples / seen) ** FADING) for known in self.statistics]
+            dictionaries = list(self.dictionaries)
+            codes = None
+            for _ in range(SWEEPS):
+                codes = _encode(problem, dictionaries, codes, n_jobs)
+                dictionaries, past, codes = _sweep(problem, dictionaries, past, codes)
+            known = [old + statistic(problem, dictionaries, codes, k) for k, old in enumerate(past)]
+            state = replace(
+                self, dictionaries=dictionaries, statistics=known, n_samples=seen, n_steps=self.n_steps + 1
+            )
+            return state._renewed(problem, codes)._ordered()
+
+    def _renewed(self, problem: Problem, codes: Codes) -> "Online":
+        """Missing and idle atoms replaced by leading singular vectors of what the batch has left."""
+        idle = [
+            np.flatnonzero(known.mass <= IDLE_SHARE * known.mass.mean()) if known.mass.any() else np.arange(0)
+            for known in self.statistics
+        ]
+        free = [
+            np.concatenate([rest, np.arange(size, cap)]).astype(np.intp)
+            for rest, size, cap in zip(idle, sizes(self.dictionaries), self.limit, strict=True)
+        ]
+        if not any(slots.size for slots in free):
+            return self
+        found = _unexplained(problem, Factors(self.dictionaries, codes), max(slots.size for slots in free))
+        dictionaries, statistics = [], []
+        for A, known, slots, rest, new in zip(
+            self.dictionaries, self.statistics, free, idle, found, strict=True
+        ):
+            kept = np.delete(A, rest, axis=1)
+            new = _novel(kept, new)[:, : slots.size]
+            slots = slots[: new.shape[1]]
+            size = max(A.shape[1], int(slots.max(initial=-1)) + 1)
+            grown = np.hstack([A, np.zeros((A.shape[0], size - A.shape[1]))])
+            grown[:, slots] = new
+            dictionaries.append(grown)
+            statistics.append(known.renewed(slots, size))
+        return replace(self, dictionaries=dictionaries, statistics=statistics)
+
+    def _ordered(self) -> "Online":
+        """The atoms that carry most first."""
+        order = [np.argsort(-known.mass, kind="stable") for known in self.statistics]
+        return replace(
+            self,
+            dictionaries=[A[:, o] for A, o in zip(self.dictionaries, order, strict=True)],
+            statistics=[known.taken(o) for known, o in zip(self.statistics, order, strict=True)],
+        )
+
+
+def _encode(problem: Problem, dictionaries: Sequence[Float], warm: Codes | None, n_jobs: int | None) -> Codes:
+    return solve_codes(
+        problem.samples.data,
+        dictionaries,
+        problem.alpha,
+        tol=CODE_TOLERANCE,
+        warm=warm,
+        mask=problem.samples.mask,
+        loss=problem.loss,
+        n_jobs=n_jobs,
+    ).codes
+
+
+def _sweep(
+    problem: Problem, dictionaries: list[Float], past: list[Statistic], codes: Codes
+) -> tuple[list[Float], list[Statistic], Codes]:
+    """Exact atom steps in every mode, each with the newest other modes."""
+    dictionaries, past, codes = list(dictionaries), list(past), codes.astype(np.float64)
+    alpha = problem.alpha / problem.loss.lipschitz
+    for k in range(len(dictionaries)):
+        known = past[k] + statistic(problem, dictionaries, codes, k)
+        dictionaries[k], norm = descend_atoms(dictionaries[k], known, alpha)
+        past[k] = past[k].rescaled(norm)
+        _, index = code_indices(codes, sizes(dictionaries))
+        codes.data *= norm[index[k]]
+    return dictionaries, past, codes
+
+
+def _unexplained(problem: Problem, factors: Factors, count: int) -> list[Float]:
+    """Atoms of the samples whose residual has the largest polar above alpha: a (d_k, m) array for each mode."""
+    found: list[list[Float]] = [[] for _ in problem.shape]
+    lower, residuals = [], []
+    for part in problem.parts():
+        R = problem.loss.influence(problem.error(factors.reconstruct(part, dtype=np.dtype(np.float64)), part))
+        bound = largest_singular_values(unfold(R, (0,)))
+        best = np.argsort(-bound, kind="stable")[:count]
+        best = best[bound[best] > problem.alpha]
+        lower.append(bound[best])
+        residuals.append(R[best])
+    rest, order = np.concatenate(residuals), np.argsort(-np.concatenate(lower), kind="stable")[:count]
+    for t in order:
+        for mode, vector in enumerate(problem.regularizer.worst_atom(rest, int(t))):
+            found[mode].append(vector)
+    return [
+        np.array(vectors).T if vectors else np.zeros((d, 0)) for vectors, d in zip(found, problem.shape, strict=True)
+    ]
+
+
+def _novel(atoms: Float, candidates: Float) -> Float:
+    """Candidates that are near no atom and no earlier candidate."""
+    for j in range(candidates.shape[1]):
+        one = candidates[:, j]
+        length = np.linalg.norm(one)
+        if length > 0 and np.abs(one @ atoms).max(initial=0.0) <= NOVELTY * length:
+            atoms = np.column_stack([atoms, one / length])
+            candidates[:, j] = one / length
+        else:
+            candidates[:, j] = np.nan
+    return candidates[:, np.isfinite(candidates).all(axis=0)]
+
+
+def _refuse_regularizer(problem: Problem) -> None:
+    if problem.regularizer.name != "separable":
+        raise InvalidInputError(
+            f"partial_fit needs the paper's regulariser (regularizer=None), not {problem.regularizer.name!r}: use fit"
+        )
