@@ -35,13 +35,14 @@ def as_extent(shape: object, name: str = "shape") -> tuple[int, ...]:
     return tuple(as_count(length, f"{name}[{axis}]") for axis, length in enumerate(lengths))
 
 
-def as_positive(value: object, name: str) -> float:
-    """One finite positive number."""
+def as_positive(value: object, name: str, *, or_zero: bool = False) -> float:
+    """One finite positive number; zero too if `or_zero`."""
     if isinstance(value, (bool, str)) or not np.isscalar(value) or not np.isreal(value):
-        raise InvalidInputError(f"{name} must be one positive number, not {value!r}")
+        raise InvalidInputError(f"{name} must be one number, not {value!r}")
     number = float(value)  # type: ignore[arg-type]
-    if not np.isfinite(number) or number <= 0:
-        raise InvalidInputError(f"{name} must be positive and finite, not {value!r}")
+    if not np.isfinite(number) or number < 0 or (number == 0 and not or_zero):
+        wanted = "at least 0" if or_zero else "positive"
+        raise InvalidInputError(f"{name} must be finite and {wanted}, not {value!r}")
     return number
 
 

@@ -4,7 +4,9 @@ The transform is periodic over the image and runs over as many levels as every a
 an orthogonal wavelet gives an orthonormal basis (a biorthogonal one a basis with unit columns).
 """
 
+from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -32,8 +34,7 @@ def wavelet(shape: int | tuple[int, ...], name: str = "db2", *, level: int | Non
             f"an image of shape {lengths} can be halved {most} time(s), not {max(depth, 1)}: "
             "choose a smaller level, or lengths divisible by a higher power of two"
         )
-    empty = pywt.wavedecn(np.zeros(lengths), name, mode="periodization", level=depth)
-    packed, places = pywt.coeffs_to_array(empty)
+    packed, places = pywt.coeffs_to_array(_empty_bands(lengths, depth))
     atoms = np.empty((prod(lengths), packed.size))
     for k in range(packed.size):
         unit = np.zeros(packed.size)
@@ -41,6 +42,15 @@ def wavelet(shape: int | tuple[int, ...], name: str = "db2", *, level: int | Non
         coefficients = pywt.array_to_coeffs(unit.reshape(packed.shape), places, output_format="wavedecn")
         atoms[:, k] = pywt.waverecn(coefficients, name, mode="periodization").ravel()
     return unit_columns(atoms)
+
+
+def _empty_bands(lengths: tuple[int, ...], depth: int) -> list[Any]:
+    """Zero coefficients in PyWavelets' layout: the approximation, then each level's details, coarse to fine."""
+    bands: list[Any] = [np.zeros([length >> depth for length in lengths])]
+    names = ["".join(letters) for letters in product("ad", repeat=len(lengths))][1:]
+    for level in range(depth, 0, -1):
+        bands.append({band: np.zeros([length >> level for length in lengths]) for band in names})
+    return bands
 
 
 def _halvings(length: int) -> int:
