@@ -47,7 +47,7 @@ def as_float(value: ArrayLike, name: str) -> Float:
     known = isinstance(value, np.ndarray) and value.dtype != object
     array = np.asarray(value) if known else _from_object(value, name)
     if array.dtype.kind == "c":
-        raise InvalidTypeError(
+        raise InvalidInputError(
             f"Complex data not supported: {name} is {array.dtype}; pass its magnitude, or real and imaginary "
             "parts as samples of their own"
         )

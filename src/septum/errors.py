@@ -15,7 +15,7 @@ class InvalidInputError(SeptumError, ValueError):
 
 
 class InvalidTypeError(SeptumError, TypeError):
-    """An object of a kind that cannot be used (complex numbers, strings, ...)."""
+    """An object of a kind that cannot be used (strings, sparse matrices, ...)."""
 
 
 class MissingExtraError(SeptumError, ImportError):

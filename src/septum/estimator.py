@@ -230,7 +230,7 @@ class SeparableDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMi
         if codes.shape[1:] not in (r, (prod(r),)):
             raise InvalidInputError(f"C has shape {codes.shape}, but the dictionaries ask for (n_samples, {str(r)[1:-1]})")
         if codes.dtype.kind == "c":
-            raise InvalidTypeError("C must be real, not complex")
+            raise InvalidInputError("C must be real, not complex")
         dtype = np.result_type(codes.dtype, self.dictionaries_[0].dtype)
         dtype = dtype if dtype in (np.float32, np.float64) else np.dtype(np.float64)
         flat = flatten_codes(codes, (codes.shape[0], *r), dtype)
