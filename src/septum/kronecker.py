@@ -128,7 +128,7 @@ def multiply_sparse(codes: Codes, dictionaries: Sequence[Float], *, dtype: np.dt
     rows = sparse.csr_array((codes.data.astype(kind, copy=False), (row, tail)), shape=(keys.size, r[-1]))
     partial = rows @ last.T
     owner, head = np.divmod(keys, prod(r[:-1]))
-    columns = _joint_columns(dictionaries[:-1], head)
+    columns = joint_columns(dictionaries[:-1], head)
     starts = np.searchsorted(owner, np.arange(n_samples + 1))
     flat = out.reshape(n_samples, columns.shape[0], last.shape[0])
     for t in np.unique(owner):
@@ -137,7 +137,7 @@ def multiply_sparse(codes: Codes, dictionaries: Sequence[Float], *, dtype: np.dt
     return out
 
 
-def _joint_columns(dictionaries: Sequence[Float], index: NDArray[np.integer]) -> Float:
+def joint_columns(dictionaries: Sequence[Float], index: NDArray[np.integer]) -> Float:
     """The joint atoms of the given modes named by flat indices: (d_1 ... d_m, len(index))."""
     parts = np.unravel_index(index, sizes(dictionaries))
     joint = dictionaries[0][:, parts[0]]
