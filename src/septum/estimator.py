@@ -226,7 +226,7 @@ class SeparableDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMi
         """
         check_is_fitted(self, "dictionaries_")
         r = sizes(self.dictionaries_)
-        codes = C if sparse.issparse(C) else as_float(C, "C")
+        codes: Any = C if sparse.issparse(C) else as_float(C, "C")
         if codes.shape[1:] not in (r, (prod(r),)):
             raise InvalidInputError(f"C has shape {codes.shape}, but the dictionaries ask for (n_samples, {str(r)[1:-1]})")
         if codes.dtype.kind == "c":
@@ -454,6 +454,6 @@ def _number(name: str, value: Any, *, least: float) -> float:
 
 def _generator(random_state: Any) -> np.random.Generator:
     """A NumPy Generator from None, an integer, a Generator, or scikit-learn's RandomState."""
-    if random_state is None or isinstance(random_state, (Integral, np.random.Generator)):
+    if random_state is None or isinstance(random_state, (int, np.integer, np.random.Generator)):
         return np.random.default_rng(random_state)
     return np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1))
