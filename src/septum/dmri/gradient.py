@@ -82,8 +82,7 @@ class Gradients:
 
     def in_voxel_axes(self, affine: ArrayLike) -> NDArray[np.float64]:
         """The vectors along the array's own axes: x is turned when det(affine) > 0 (FSL's convention)."""
-        turn = -1.0 if np.linalg.det(np.asarray(affine, dtype=float)[:3, :3]) > 0 else 1.0
-        return self.bvecs * np.array([turn, 1.0, 1.0])
+        return self.bvecs * voxel_turn(affine)
 
     def dipy_table(self) -> Any:
         """The same table as DIPY's `GradientTable`."""
@@ -113,6 +112,12 @@ class Gradients:
         """For a log: 1 b0 and 64 directions at b = 1000."""
         parts = [f"{len(s)} direction{'s' * (len(s) > 1)} at b = {s.bvalue:.0f}" for s in self.shells]
         return " and ".join([f"{len(self.b0s)} b0", *parts])
+
+
+def voxel_turn(affine: ArrayLike) -> NDArray[np.float64]:
+    """What a vector of a .bvec file is multiplied with to lie along the voxel axes, and the other way."""
+    turned = np.linalg.det(np.asarray(affine, dtype=float)[:3, :3]) > 0
+    return np.array([-1.0 if turned else 1.0, 1.0, 1.0])
 
 
 def as_gradients(table: Any, n_volumes: int | None = None, *, require_b0: bool = True) -> Gradients:
