@@ -19,23 +19,20 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from septum.array import Float, as_dictionaries, as_float
-from septum.bound import DualPoint, dual_point, merge, residual_point
+from septum.bound import dual_point, merge, residual_point
 from septum.errors import InvalidInputError, InvalidTypeError
 from septum.factors import Factors
-from septum.kronecker import Codes, code_indices, correlate, correlate_at, flatten_codes, sizes
+from septum.kronecker import flatten_codes, sizes
 from septum.loss import Loss, Squared
 from septum.problem import Problem
 from septum.regularizer import Regularizer
-from septum.regularizer.separable import joint_weights
-from septum.spectral import max_singular_value, unfold
+from septum.regularizer.tensor_norm import matrix_rows
+from septum.spectral import exceeds, max_singular_value, unfold
 
 Verdict = Literal["optimal", "improvable", "undecided"]
-
-# Residuals are screened by their polar; rounding must not send every sample to the full check.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -207,13 +204,13 @@ class _Tally:
 
     def __init__(self, problem: Problem, factors: Factors) -> None:
         self.problem, self.factors = problem, factors
-        self.weights = problem.regularizer.atom_weights(factors.dictionaries)
+        self.as_matrix = matrix_rows(problem.shape) if problem.regularizer.name == "separable" else None
         self.theta = problem.regularizer.value(factors.dictionaries, factors.codes)
         n = problem.n_samples
         self.objective, self.gap, self.gain, self.decrease, self.zero = (np.zeros(n) for _ in range(5))
+        self.slack = 0.0
         self.polar_lower = self.polar_upper = 0.0
         self.stationarity = 0.0
-        self.is_optimum_known = True
 
     def add(self, part: slice) -> None:
         problem = self.problem
@@ -238,43 +235,50 @@ class _Tally:
         return change.reshape(len(x), -1).sum(axis=1) - self.problem.alpha * self.theta[part]
 
     def _add_polar(self, residual: Float) -> Float | None:
-        """The running maximum of the polar; every sample's upper bound where something needs it."""
-        problem = self.problem
-        if problem.is_plain and problem.regularizer.name == "separable" and residual.ndim <= 3:
-            best, _ = max_singular_value(unfold(residual, (0,)), above=self.polar_lower * problem.alpha)
-            self.polar_lower = self.polar_upper = best / problem.alpha
+        """The running bounds of the polar; every sample's upper bound where a dual point needs it."""
+        problem, alpha = self.problem, self.problem.alpha
+        if self.as_matrix is not None and problem.is_plain:
+            best, _ = max_singular_value(unfold(residual, self.as_matrix), above=self.polar_lower * alpha)
+            self.polar_lower = self.polar_upper = best / alpha
             return None
-        bounds = problem.regularizer.polar(residual)
-        self.polar_lower = max(self.polar_lower, float(bounds.lower.max()) / problem.alpha)
-        self.polar_upper = max(self.polar_upper, float(bounds.upper.max()) / problem.alpha)
-        return bounds.upper
+        upper = problem.regularizer.polar_upper(residual)
+        self.polar_upper = max(self.polar_upper, float(upper.max()) / alpha)
+        if problem.regularizer.couples_samples:
+            bounds = problem.regularizer.polar(residual)
+            self.polar_lower = max(self.polar_lower, float(bounds.lower.max()) / alpha)
+        else:
+            self._raise_polar_lower(residual, upper)
+        self.polar_upper = max(self.polar_upper, self.polar_lower)
+        return upper
+
+    def _raise_polar_lower(self, residual: Float, upper: Float) -> None:
+        """Lower bounds, most promising samples first, until no upper bound exceeds the best of them."""
+        alpha, order = self.problem.alpha, np.argsort(-upper, kind="stable")
+        start, step = 0, 1
+        while start < order.size and upper[order[start]] > self.polar_lower * alpha:
+            bounds = self.problem.regularizer.polar(residual[order[start : start + step]])
+            self.polar_lower = max(self.polar_lower, float(bounds.lower.max()) / alpha)
+            start, step = start + step, min(4 * step, 64)
 
     def _add_stationarity(self, residual: Float, part: slice, upper: Float | None) -> None:
-        """Violations of condition 1, on the nonzero codes first, elsewhere only where the polar allows."""
-        codes, alpha = self.factors.codes[part], self.problem.alpha
-        dictionaries = self.factors.dictionaries
-        r = sizes(dictionaries)
-        if codes.nnz:
-            sample, index = code_indices(codes, r)
-            weight = np.ones(codes.nnz)
-            for norms, i in zip(self.weights, index, strict=True):
-                weight = weight * norms[i]
-            inside = weight > 0
-            got = correlate_at(residual, dictionaries, sample[inside], [i[inside] for i in index])
-            off = np.abs(got / (alpha * weight[inside]) - np.sign(codes.data[inside]))
-            self.stationarity = max(self.stationarity, float(off.max(initial=0.0)))
-        if 0 in r:
-            return
-        level = self.polar_upper if upper is None else upper / alpha
-        suspects = np.flatnonzero(np.broadcast_to(level, (len(residual),)) > 1.0 + max(self.stationarity, _ROUNDING))
-        step = max(1, int(2**22 // max(1, np.prod(r, dtype=np.int64))))
-        joint = joint_weights(self.weights) if suspects.size else np.ones(1)
-        for start in range(0, suspects.size, step):
-            rows = suspects[start : start + step]
-            excess = np.abs(correlate(residual[rows], dictionaries))
-            excess /= alpha * np.where(joint > 0, joint, np.inf)
-            at = _zero_positions(codes, rows, r)
-            self.stationarity = max(self.stationarity, float(np.max(excess, where=at, initial=0.0)) - 1.0)
+        """Condition 1: the regulariser's own test, told which samples need one off the support."""
+        alpha = self.problem.alpha
+
+        def may_exceed(level: float) -> NDArray[np.bool_]:
+            if upper is not None:
+                return upper > level * alpha
+            if self.polar_upper <= level or self.as_matrix is None:
+                return np.full(len(residual), self.polar_upper > level)
+            return exceeds(unfold(residual, self.as_matrix), level * alpha)
+
+        self.stationarity = self.problem.regularizer.stationarity(
+            residual,
+            self.factors.dictionaries,
+            self.factors.codes[part],
+            alpha,
+            may_exceed=may_exceed,
+            at_least=self.stationarity,
+        )
 
     def _add_gap(
         self, x: Float, z: Float, error: Float, residual: Float, upper: Float | None, part: slice
@@ -288,7 +292,7 @@ class _Tally:
         inner = np.einsum("ti,ti->t", point.q.reshape(len(x), -1), z.reshape(len(x), -1))
         self.gap[part] = young + (problem.alpha * self.theta[part] - inner)
         self.decrease[part] = point.decrease
-        self.is_optimum_known &= _is_known(point)
+        self.slack += float(point.slack.sum())
 
     def certificate(self, tolerance: float) -> Certificate:
         coupled = self.problem.regularizer.couples_samples
@@ -316,22 +320,9 @@ class _Tally:
             return "optimal"
         if self.stationarity <= tolerance and self.polar_upper <= 1.0 + tolerance:
             return "optimal"
-        if self.polar_lower > 1.0 + tolerance or self.is_optimum_known:
+        if self.polar_lower > 1.0 + tolerance or gap - self.slack > tolerance * zero:
             return "improvable"
         return "undecided"
-
-
-def _is_known(point: DualPoint) -> bool:
-    return bool(point.is_optimal.all())
-
-
-def _zero_positions(codes: Codes, rows: Float, r: tuple[int, ...]) -> Float:
-    """True where a dense block of codes of the given samples would be zero."""
-    block = codes[rows]
-    at = np.ones((len(rows), int(np.prod(r))), dtype=bool)
-    owner = np.repeat(np.arange(len(rows)), np.diff(block.indptr))
-    at[owner, block.indices] = False
-    return at.reshape(len(rows), *r)
 
 
 def _ratio(gain: Float, decrease: Float) -> Float:

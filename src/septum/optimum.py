@@ -17,7 +17,14 @@ from scipy import sparse
 
 from septum.array import Float, Samples, as_alpha, as_samples, chunks
 from septum.errors import InvalidInputError
-from septum.spectral import SingularPairs, pairs_above, shrink_singular_values, singular_values, unfold
+from septum.spectral import (
+    SingularPairs,
+    energy,
+    pairs_above,
+    shrink_singular_values,
+    singular_values,
+    unfold,
+)
 
 
 @dataclass(frozen=True)
@@ -94,8 +101,12 @@ def global_optimum(X: ArrayLike, alpha: float) -> Optimum:
         )
     value, rank = 0.0, 0
     for part in chunks(samples.n_samples, 8 * prod(samples.shape)):
-        sigma = singular_values(unfold(samples.data[part], (0,)), resolve=False)
+        matrices = unfold(samples.data[part], (0,)).astype(np.float64, copy=False)
+        size = energy(matrices)
+        above = size > alpha**2  # elsewhere no singular value exceeds alpha and zero is optimal
+        sigma = singular_values(matrices[above], resolve=False)
         excess = np.maximum(sigma - alpha, 0.0)
+        value += 0.5 * float(size[~above].sum())
         value += float(np.sum(0.5 * np.minimum(sigma, alpha) ** 2 + alpha * excess))
         rank += int(np.count_nonzero(excess))
     return Optimum(value, rank, alpha, samples)

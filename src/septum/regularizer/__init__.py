@@ -1,10 +1,24 @@
 """Rank-1 regularisers: what an atom and its codes cost, and what that makes of a whole array."""
 
 from septum.errors import InvalidTypeError
+from septum.regularizer.l1_atoms import L1Atoms
+from septum.regularizer.omega import omega
 from septum.regularizer.protocol import PolarBounds, Regularizer, Relaxation
 from septum.regularizer.separable import Separable
+from septum.regularizer.sparse_atoms import SparseAtoms
+from septum.regularizer.sparse_codes import SparseCodes
 
-__all__ = ["PolarBounds", "Regularizer", "Relaxation", "Separable", "as_regularizer"]
+__all__ = [
+    "L1Atoms",
+    "PolarBounds",
+    "Regularizer",
+    "Relaxation",
+    "Separable",
+    "SparseAtoms",
+    "SparseCodes",
+    "as_regularizer",
+    "omega",
+]
 
 
 def as_regularizer(regularizer: Regularizer | None) -> Regularizer:

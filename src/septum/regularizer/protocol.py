@@ -1,17 +1,25 @@
 """What a rank-1 regulariser theta(a_1, ..., a_n, c) must offer (definition 3 of the paper).
 
-theta is a product of one norm for each mode's atom and a norm of the code vector c (over samples).
+theta is a product of one norm N_k for each mode's atom and a norm of the code vector c (over samples).
 With it come Theta (its sum over joint atoms), the polar of Omega (largest correlation with any joint
 atom of norm one), and relaxations: computable norms below Omega, from which lower bounds of the
 problem follow. Omega itself may be NP-hard to know, so the polar is a pair of bounds.
+
+Most regularisers here share the l1 norm of the codes, and with it the functions of
+`septum.regularizer.l1_code`; their atoms' norms are those of `septum.regularizer.atom_norm`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from septum.array import Float
 from septum.kronecker import Codes
+
+MayExceed = Callable[[float], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -23,11 +31,15 @@ class PolarBounds:
 
 
 class Relaxation(Protocol):
-    """A norm Omega_S <= Omega, sample by sample, whose proximal map is known exactly."""
+    """A norm Omega_S <= Omega, sample by sample, and its proximal map.
+
+    For a regulariser that couples the samples, the arrays are the whole data and the values for each
+    sample are shares of the norm that sum to it.
+    """
 
     @property
     def is_exact(self) -> bool:
-        """Whether Omega_S = Omega."""
+        """Whether Omega_S = Omega and `shrink` is its proximal map, not only near to it."""
         ...
 
     def value(self, Z: Float) -> Float:
@@ -35,11 +47,14 @@ class Relaxation(Protocol):
         ...
 
     def shrink(self, X: Float, threshold: float) -> Float:
-        """argmin_Z 1/2 ||X_t - Z||^2 + threshold Omega_S(Z); X minus it is dual feasible."""
+        """argmin_Z 1/2 ||X_t - Z||^2 + threshold Omega_S(Z).
+
+        The dual norm of X minus the result is at most `threshold`, to rounding, in every case.
+        """
         ...
 
     def dual_norm(self, R: Float) -> Float:
-        """The dual norm of Omega_S for every sample: at least the polar of Omega."""
+        """An upper bound, for every sample, of the polar of Omega: the dual norm of Omega_S where known."""
         ...
 
 
@@ -71,8 +86,32 @@ class Regularizer(Protocol):
         """Bounds of the polar of Omega at every sample of the residual."""
         ...
 
+    def polar_upper(self, residual: Float) -> Float:
+        """The upper bound alone, which is all that certifies and screens, and costs less."""
+        ...
+
     def worst_atom(self, residual: Float, sample: int) -> list[Float]:
-        """Atoms of norm one whose correlation with that sample attains the polar's lower bound."""
+        """Atoms of norm one whose correlation with that sample attains the polar's lower bound.
+
+        For coupled samples: with the whole residual and the best code vector.
+        """
+        ...
+
+    def stationarity(
+        self,
+        residual: Float,
+        dictionaries: Sequence[Float],
+        codes: Codes,
+        alpha: float,
+        *,
+        may_exceed: MayExceed,
+        at_least: float = 0.0,
+    ) -> float:
+        """The largest relative violation of first-order optimality in the codes, or `at_least` if less.
+
+        `may_exceed(level)` tells which samples may have a polar above level * alpha; at the others
+        nothing off the support of the codes needs to be looked at.
+        """
         ...
 
     def relaxations(self, shape: tuple[int, ...]) -> Sequence[Relaxation]:

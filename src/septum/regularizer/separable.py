@@ -3,19 +3,24 @@
 With atoms in the unit ball it is the l1 norm of the codes. Omega is the sum over samples of the
 tensor nuclear norm: of the nuclear norm for n = 2 (proposition 2), of the l2 norm for n = 1. Its polar
 is the largest spectral norm of a sample (corollary 2).
+
+For n = 1 this is section 2's theta(u, v) = ||u||_2 ||v||_1 of plain dictionary learning, and everything is
+exact: with the samples as columns, Omega is the sum of the column norms, the polar their maximum.
+Codes that must be non-negative change nothing: a sign moves into an atom, whose norm is free of it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
 from septum.array import Float
-from septum.kronecker import Codes, atom_norms, code_indices, sizes
+from septum.kronecker import Codes, atom_norms, sizes
+from septum.regularizer import l1_code
+from septum.regularizer.atom_norm import project_l2
 from septum.regularizer.nuclear import NuclearNorm
-from septum.regularizer.protocol import PolarBounds
-from septum.regularizer.tensor_norm import power_iteration, upper_bound
+from septum.regularizer.protocol import MayExceed, PolarBounds
+from septum.regularizer.tensor_norm import matrix_rows, power_iteration, unit_response, upper_bound
 from septum.spectral import bipartitions, largest_singular_values, unfold
 
 
@@ -33,45 +38,52 @@ class Separable:
         return atom_norms(dictionaries)
 
     def value(self, dictionaries: Sequence[Float], codes: Codes) -> Float:
-        return weighted_l1(codes, self.atom_weights(dictionaries), sizes(dictionaries))
+        return l1_code.weighted_l1(codes, self.atom_weights(dictionaries), sizes(dictionaries))
 
     def polar(self, residual: Float) -> PolarBounds:
-        if residual.ndim <= 3:
-            exact = largest_singular_values(unfold(residual, (0,)))
-            return PolarBounds(exact, exact)
+        upper = self.polar_upper(residual)
+        if matrix_rows(residual.shape[1:]) is not None:
+            return PolarBounds(upper, upper)
         lower, _ = power_iteration(residual)
-        return PolarBounds(lower, np.maximum(upper_bound(residual), lower))
+        return PolarBounds(lower, np.maximum(upper, lower))
+
+    def polar_upper(self, residual: Float) -> Float:
+        rows = matrix_rows(residual.shape[1:])
+        return upper_bound(residual) if rows is None else largest_singular_values(unfold(residual, rows))
 
     def worst_atom(self, residual: Float, sample: int) -> list[Float]:
-        one = residual[sample : sample + 1]
+        one = residual[sample : sample + 1].astype(np.float64)
+        if one.ndim == 2:
+            return [unit_response(one)[1][0]]
         if one.ndim == 3:
-            left, _, right = np.linalg.svd(one[0].astype(np.float64), full_matrices=False)
+            left, _, right = np.linalg.svd(one[0], full_matrices=False)
             return [left[:, 0], right[0]]
         _, vectors = power_iteration(one)
         return [v[0] for v in vectors]
 
+    def stationarity(
+        self,
+        residual: Float,
+        dictionaries: Sequence[Float],
+        codes: Codes,
+        alpha: float,
+        *,
+        may_exceed: MayExceed,
+        at_least: float = 0.0,
+    ) -> float:
+        weights = self.atom_weights(dictionaries)
+        return l1_code.stationarity(
+            residual, dictionaries, weights, codes, alpha, may_exceed=may_exceed, at_least=at_least
+        )
+
     def relaxations(self, shape: tuple[int, ...]) -> Sequence[NuclearNorm]:
-        n_modes = len(shape)
-        return [NuclearNorm(rows, is_exact=n_modes <= 2) for rows in bipartitions(n_modes)]
+        rows = matrix_rows(shape)
+        if rows is not None:
+            return [NuclearNorm(rows, is_exact=True)]
+        return [NuclearNorm(rows, is_exact=False) for rows in bipartitions(len(shape))]
 
     def project_atoms(self, atoms: Float, mode: int) -> Float:
-        norms = np.linalg.norm(atoms, axis=0)
-        return atoms / np.maximum(norms, 1.0).astype(atoms.dtype)
+        return project_l2(atoms)
 
     def prox_codes(self, codes: Float, threshold: float, weights: Sequence[Float]) -> Float:
-        level = (threshold * joint_weights(weights)).astype(codes.dtype)
-        return np.sign(codes) * np.maximum(np.abs(codes) - level, 0)
-
-
-def joint_weights(weights: Sequence[Float]) -> Float:
-    """The product of the modes' atom norms for every joint atom: shape (r_1, ..., r_n)."""
-    return reduce(np.multiply.outer, weights)
-
-
-def weighted_l1(codes: Codes, weights: Sequence[Float], r: tuple[int, ...]) -> Float:
-    """sum over a sample's codes of |c| times the joint atom's weight, in float64."""
-    sample, index = code_indices(codes, r)
-    terms = np.abs(codes.data.astype(np.float64, copy=False))
-    for weight, i in zip(weights, index, strict=True):
-        terms = terms * weight[i]
-    return np.bincount(sample, weights=terms, minlength=codes.shape[0])
+        return l1_code.soft_threshold(codes, threshold, weights)

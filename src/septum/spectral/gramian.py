@@ -5,26 +5,39 @@ values. Forming them costs an m x m symmetric eigenproblem in place of an m x n 
 singular value s comes out with an error of about eps s_max^2 / s, so values far below the largest
 are not resolved; `septum.spectral.threshold` goes back to a full decomposition where that matters.
 
-Samples are scaled by their largest magnitude first, so that squares neither overflow nor vanish.
+Everything is computed in float64. Samples of extreme magnitude are scaled first, so that squares
+neither overflow nor vanish; others are used as they are, without a copy.
 """
 
 import numpy as np
 
 from septum.array import Float
 
-
-def as_wide(matrices: Float) -> Float:
-    """The samples transposed if needed, so that each has no more rows than columns."""
-    return matrices if matrices.shape[1] <= matrices.shape[2] else matrices.transpose(0, 2, 1)
+SAFE_RANGE = (1e-60, 1e60)
 
 
-def unit_scaled(matrices: Float) -> tuple[Float, Float]:
-    """Samples divided by their largest magnitude, in float64, and these magnitudes (1 where zero)."""
-    scale = np.abs(matrices).max(axis=(1, 2), initial=0.0).astype(np.float64)
-    scale[scale == 0] = 1.0
-    return matrices / scale[:, None, None], scale
+def scaled_wide(matrices: Float) -> tuple[Float, Float]:
+    """Samples with no more rows than columns, in float64, and the factor each was divided by.
+
+    The result may share memory with the input and is only to be read.
+    """
+    flat = matrices.reshape(matrices.shape[0], -1)
+    largest = np.maximum(flat.max(axis=1, initial=0.0), -flat.min(axis=1, initial=0.0)).astype(np.float64)
+    scale = np.where((largest > SAFE_RANGE[0]) & (largest < SAFE_RANGE[1]) | (largest == 0), 1.0, largest)
+    block = matrices.astype(np.float64, copy=False)
+    if (scale != 1.0).any():
+        block = block / scale[:, None, None]
+    return (block if block.shape[1] <= block.shape[2] else block.transpose(0, 2, 1)), scale
 
 
 def gram_of_rows(wide: Float) -> Float:
     """X_t X_t^T for every sample."""
     return np.matmul(wide, wide.transpose(0, 2, 1))
+
+
+def energy(matrices: Float) -> Float:
+    """||X_t||_F^2 for every sample."""
+    if matrices.transpose(0, 2, 1).flags.c_contiguous:
+        matrices = matrices.transpose(0, 2, 1)
+    flat = matrices.reshape(matrices.shape[0], -1)
+    return np.einsum("ti,ti->t", flat, flat)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from septum.array import Float, chunks
-from septum.spectral.gramian import as_wide, unit_scaled
-from septum.spectral.threshold import _left_vectors
+from septum.spectral.gramian import scaled_wide
+from septum.spectral.threshold import leading_vectors
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,19 @@ def pairs_above(matrices: Float, alpha: float) -> SingularPairs:
     flipped = matrices.shape[1] > matrices.shape[2]
     found: list[tuple[Float, Float, Float, Float]] = []
     for part in chunks(matrices.shape[0], 8 * matrices[:1].size):
-        block, scale = unit_scaled(as_wide(matrices[part]))
-        level = alpha / scale
-        alive = np.flatnonzero(np.einsum("tij,tij->t", block, block) > level**2)
-        if alive.size == 0:
-            continue
-        left, sigma = _left_vectors(block[alive], level[alive])
-        local, k = np.nonzero(sigma > level[alive, None])
-        u = left[local, :, k]
-        value = sigma[local, k]
-        v = np.einsum("pi,pij->pj", u, block[alive[local]]) / value[:, None]
-        v /= np.linalg.norm(v, axis=1, keepdims=True)
-        found.append((part.start + alive[local], scale[alive[local]] * value, u, v))
+        block, scale = scaled_wide(matrices[part])
+        for rows, left, sigma in leading_vectors(block, alpha / scale):
+            local, k = np.nonzero(scale[rows, None] * sigma > alpha)
+            u = left[local, :, k]
+            v = np.einsum("pi,pij->pj", u, block[rows[local]])
+            v /= np.linalg.norm(v, axis=1, keepdims=True)
+            found.append((part.start + rows[local], (scale[rows, None] * sigma)[local, k], u, v))
     m, n = min(matrices.shape[1:]), max(matrices.shape[1:])
     if not found:
         return SingularPairs(np.zeros(0, np.intp), np.zeros(0), *_oriented(np.zeros((m, 0)), np.zeros((n, 0)), flipped))
     sample, value, u, v = (np.concatenate(column) for column in zip(*found, strict=True))
+    order = np.lexsort((-value, sample))
+    sample, value, u, v = sample[order], value[order], u[order], v[order]
     left, right = _oriented(u.T, v.T, flipped)
     top = np.take_along_axis(left, np.abs(left).argmax(axis=0)[None], axis=0)[0]
     sign = np.where(top < 0, -1.0, 1.0)
