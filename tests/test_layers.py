@@ -22,6 +22,7 @@ LAYERS = (
     ("problem",),
     ("bound", "optimum"),
     ("certificate",),
+    ("attribution",),
     ("coding",),
     ("learning",),
     ("estimator",),

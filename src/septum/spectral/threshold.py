@@ -4,8 +4,9 @@ D_alpha(X) = U diag((sigma - alpha)_+) V^T minimises 1/2 ||X - Z||_F^2 + alpha |
 above alpha are needed: with U from the Gram matrix of the smaller side,
 D_alpha(X) = U diag((1 - alpha / sigma)_+) U^T X. Three ways to U:
 
-* samples of few rows: all eigenvectors of all Gram matrices at once;
-* larger samples: only the eigenvectors above alpha^2, where ||X||^2 / alpha^2 says they are few;
+* all eigenvectors of all Gram matrices at once;
+* larger samples in which sum sigma^4 / alpha^4 says that few values exceed alpha: their vectors only,
+  which is faster below about an eighth of all;
 * samples in which alpha is below a ten-thousandth of sigma_max, where the Gram loses digits: a
   singular value decomposition.
 
@@ -20,7 +21,8 @@ from septum.array import Float, chunks
 from septum.spectral.gramian import energy, gram_of_rows, scaled_wide
 
 GRAM_RANGE = 1e-4
-FEW_ROWS = 24
+FEWEST_ROWS = 48
+LARGEST_SHARE = 1 / 3
 
 
 def singular_values(matrices: Float, *, resolve: bool = True) -> Float:
@@ -73,7 +75,7 @@ def leading_vectors(block: Float, alpha: Float) -> list[tuple[NDArray[np.intp], 
     if block.shape[1] == 1:
         return [(alive, np.ones((alive.size, 1, 1)), np.sqrt(size[alive, None]))]
     gram = gram_of_rows(block[alive])
-    few = (size[alive] < 0.5 * block.shape[1] * alpha[alive] ** 2) & (block.shape[1] >= FEW_ROWS)
+    few = (energy(gram) < LARGEST_SHARE * len(gram[0]) * alpha[alive] ** 4) & (len(gram[0]) >= FEWEST_ROWS)
     groups = [_some_vectors(block, t, g, alpha[t]) for t, g in zip(alive[few], gram[few], strict=True)]
     if not few.all():
         groups.append(_all_vectors(block, alive[~few], gram[~few], alpha))
