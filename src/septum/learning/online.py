@@ -47,7 +47,7 @@ CODE_TOLERANCE = 1e-5
 # An atom is idle when its codes weigh less than this share of the mode's mean.
 IDLE_SHARE = 1e-3
 # A new atom must differ from those there by this much in absolute cosine.
-NOVELTY = 0.95
+NOVELTY = 0.999
 
 
 @dataclass(frozen=True)
