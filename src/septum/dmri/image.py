@@ -331,10 +331,6 @@ def _read_values(file: Any, path: Path, shape: tuple[int, ...]) -> Stored:
     offset, expected = int(proxy.offset), int(np.prod(shape, dtype=object)) * dtype.itemsize
     slope, inter = float(proxy.slope), float(proxy.inter)
     holder = Path(file.file_map["image"].filename or path)
-    if not (np.isfinite(slope) and np.isfinite(inter)):
-        raise InvalidInputError(
-            f"{path} has a scaling that is not finite ({slope}, {inter}): mend its header"
-        )
     if offset < 0:
         raise InvalidInputError(f"{path} says its values start before the file does: mend its header")
     if holder != path:

@@ -87,11 +87,13 @@ class Outputs:
             key = _key(path)
             if key in self._claimed:
                 raise InvalidInputError(f"{path} was asked for twice: give each output its own name")
-            if path.is_dir():
-                raise InvalidInputError(f"{path} is a folder: give the name of a file")
-            if not self.force and os.path.lexists(path):
-                raise InvalidInputError(f"{path} exists: add --force to overwrite it, or choose another name")
             with readable_errors(path):
+                if path.is_dir():
+                    raise InvalidInputError(f"{path} is a folder: give the name of a file")
+                if not self.force and path.exists():
+                    raise InvalidInputError(
+                        f"{path} exists: add --force to overwrite it, or choose another name"
+                    )
                 self._probe(path.parent)
             self._claimed.add(key)
 
@@ -141,7 +143,7 @@ class Outputs:
                     temporary.chmod(_mode(target))
                     if self.force and target.exists():
                         saved[target] = _second_name(target)
-                    if not self.force and os.path.lexists(target):
+                    if not self.force and target.exists():
                         raise InvalidInputError(f"{target} appeared meanwhile: add --force to overwrite it")
                     os.replace(temporary, target)
                     done.append(target)
