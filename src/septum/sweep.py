@@ -2,7 +2,7 @@
 
 * `path` fits from the largest alpha to the smallest, each start being the dictionaries of the last;
 * `front` records what attainment each number of atoms reaches: the sizes that one growing fit passes through, and
-  fits of their own at a few of these sizes. Every point is scored afresh from its dictionaries by the
+  fits of their own at sizes between one atom and where the growing fit ended. Every point is scored afresh from its dictionaries by the
   certificate, never by the solver's word; points that another beats with as few atoms are dropped.
 """
 
@@ -25,7 +25,7 @@ from septum.learning import Step
 from septum.problem import Problem
 
 # Sizes of a front that get a fit of their own, and sizes kept from the growing fit.
-N_REFINED = 6
+N_REFINED = 8
 N_GROWN = 12
 
 
@@ -230,7 +230,8 @@ def front(
     alpha : float > 0, the paper's lambda.
     mask : boolean array of X's shape, True = observed
     caps : sequence of `n_atoms`, optional
-        Sizes that get a fit of their own. By default six of those that the growing fit passes through.
+        Sizes that get a fit of their own. By default up to eight, (r_1^s, ..., r_n^s) with s evenly spaced from 0
+        to 1, where (r_1, ..., r_n) is where the growing fit ended.
     **params
         Passed to SeparableDictionaryLearning. The front goes up to attainment 1 - `tol`, or to `n_atoms`.
     """
@@ -240,7 +241,7 @@ def front(
     fit = partial(_fit, X, mask, {**params, "alpha": alpha})
     grown = _thinned(_pareto(_growing_points(problem, fit)), N_GROWN)
     if caps is None:
-        caps = [point.atoms for point in _thinned(grown, N_REFINED)]
+        caps = _sizes_up_to(grown[-1].atoms) if grown else []
     refined = [_fitted_point(fit(n_atoms=cap)) for cap in caps]
     if not problem.regularizer.couples_samples:
         grown = [_scored(problem, point, params.get("n_jobs")) for point in grown]
@@ -271,6 +272,13 @@ def _growing_points(problem: Problem, fit: Any) -> list[FrontPoint]:
     est = fit(callback=note)
     last = _fitted_point(est)
     return points + ([replace(last, source="growth")] if last.total else [])
+
+
+def _sizes_up_to(largest: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Sizes whose logarithms are evenly spaced, from one atom a mode to just below the largest, without repeats."""
+    exponents = np.linspace(0.0, 1.0, N_REFINED + 1)[:-1]
+    found = {tuple(round(size**s) for size in largest) for s in exponents.tolist()}
+    return sorted(found - {largest})
 
 
 def _fitted_point(est: SeparableDictionaryLearning) -> FrontPoint:
