@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import make_samples, samples
 
 from septum.spectral import exceeds, largest_singular_values, max_singular_value
+from strategies import make_samples, samples
 
 SCALES = (1.0, 1e-6, 1e6, 1e-200, 1e150)
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import make_samples, samples
 
 from septum.spectral import pairs_above
+from strategies import make_samples, samples
 
 
 def check(X, alpha):

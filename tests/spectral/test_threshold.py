@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import linalg
-from strategies import make_samples, samples
 
 from septum.spectral import shrink_singular_values, singular_values, threshold
+from strategies import make_samples, samples
 
 SCALES = (1.0, 1e-6, 1e6, 1e-200, 1e150)
 

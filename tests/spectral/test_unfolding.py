@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from strategies import samples
 
 from septum.spectral import bipartitions, unfold
 from septum.spectral.unfolding import fold
+from strategies import samples
 
 
 @pytest.mark.parametrize("n_modes", [1, 2, 3, 4, 5])

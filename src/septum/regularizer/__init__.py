@@ -1,8 +1,8 @@
 """Rank-1 regularisers: what an atom and its codes cost, and what that makes of a whole array."""
 
 from septum.errors import InvalidTypeError
+from septum.regularizer.gauge import omega
 from septum.regularizer.l1_atoms import L1Atoms
-from septum.regularizer.omega import omega
 from septum.regularizer.protocol import PolarBounds, Regularizer, Relaxation
 from septum.regularizer.separable import Separable
 from septum.regularizer.sparse_atoms import SparseAtoms
