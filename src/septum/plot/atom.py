@@ -157,7 +157,7 @@ def _paint(tiles: Sequence[_Tile], columns: int, title: str) -> "Figure":
         label = 0.15 * width / WIDTH * 1.05
     rows = max(1, -(-len(tiles) // columns))
     down = 1.0 + label + (gap if not label else 0.5 * gap)
-    height = rows * down
+    height = rows * down - (down - 1.0 - label)
     head = 0.34 if title else 0.0
     unit = WIDTH / (width + 0.1)
     with looks():
@@ -171,7 +171,7 @@ def _paint(tiles: Sequence[_Tile], columns: int, title: str) -> "Figure":
         for k, tile in enumerate(tiles):
             x, y = (k % columns) * (across + gap), (k // columns) * down
             for q, (painter, atom) in enumerate(zip(tile.painters, tile.atoms, strict=True)):
-                painter(axes, _turned(atom), x + q * (1 + inner), y)
+                painter(axes, atom, x + q * (1 + inner), y)
             if tile.label:
                 axes.text(
                     x + across / 2,
@@ -206,7 +206,7 @@ def _patch(shape: tuple[int, ...], size: int) -> Painter:
         )
 
     def paint(axes: "Axes", atom: Float, x: float, y: float) -> None:
-        picture = atom.reshape(shape)
+        picture = _turned(atom).reshape(shape)
         if picture.ndim == 3:
             picture = picture[:, :, shape[2] // 2]
         h, w = picture.shape
@@ -227,8 +227,7 @@ def _ball(bvecs: ArrayLike, size: int) -> Painter:
     def paint(axes: "Axes", atom: Float, x: float, y: float) -> None:
         from matplotlib.patches import Circle
 
-        values = atom[weighted] - 0.0
-        picture = disc(values, g[weighted])
+        picture = disc(_turned(atom[weighted]), g[weighted])
         limit = max(float(np.nanmax(np.abs(picture))), np.finfo(float).tiny)
         colours = signed()(0.5 + 0.5 * np.nan_to_num(picture) / limit)
         colours[..., 3] = 1.0
@@ -245,7 +244,15 @@ def _curve(axes: "Axes", atom: Float, x: float, y: float) -> None:
         x + 0.06 + 0.88 * (np.arange(len(atom)) / max(1, len(atom) - 1) if len(atom) > 1 else np.array([0.5]))
     )
     axes.plot([x, x + 1], [y + 0.5, y + 0.5], color=RULE, linewidth=0.7, zorder=1)
-    axes.plot(at, y + 0.5 - 0.42 * atom, color=LINES[0], linewidth=1.4, marker="o", markersize=1.6, zorder=2)
+    axes.plot(
+        at,
+        y + 0.5 - 0.42 * _turned(atom),
+        color=LINES[0],
+        linewidth=1.4,
+        marker="o",
+        markersize=1.6,
+        zorder=2,
+    )
     _frame(axes, x, y, 1.0, 1.0)
 
 

@@ -28,7 +28,9 @@ def front(fronts: Front | Mapping[str, Front], *, title: str = "", height: float
     """
     named = {"": fronts} if isinstance(fronts, Front) else dict(fronts)
     if not any(len(one) for one in named.values()):
-        raise InvalidInputError("there is nothing to draw: the front has no points, because zero codes are optimal")
+        raise InvalidInputError(
+            "there is nothing to draw: the front has no points, because zero codes are optimal"
+        )
     with looks():
         figure = blank(WIDTH, height, layout="constrained")
         axes = figure.add_subplot()

@@ -26,7 +26,7 @@ def convergence(
     against: str = "iteration",
     relative_to: float | None = None,
     title: str = "",
-    height: float = 3.4,
+    size: tuple[float, float] = (WIDTH, 3.4),
 ) -> "Figure":
     """Objective minus bound against iterations, for one fit or several.
 
@@ -40,12 +40,13 @@ def convergence(
         With seconds only the ends of the outer steps are known, and drawn.
     relative_to : float, optional
         Divide by this (for example f(0) - bound, the largest possible decrease) and show percentages.
+    size : (width, height) in inches
     """
     if against not in ("iteration", "seconds"):
         raise InvalidInputError(f"against must be 'iteration' or 'seconds', not {against!r}")
     runs = {"": history} if "objective" in history else dict(history)
     with looks():
-        figure = blank(WIDTH, height, layout="constrained")
+        figure = blank(*size, layout="constrained")
         axes = figure.add_subplot()
         axes.set_yscale("log")
         for k, (label, run) in enumerate(runs.items()):

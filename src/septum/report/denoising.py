@@ -150,7 +150,7 @@ def _proof(
         items.append(Numbers(_certificate_numbers(certificate, alpha)))
     if history is not None and len(history["objective"]):
         largest = _largest_decrease(history)
-        pictures["convergence"] = convergence(history, relative_to=largest)
+        pictures["convergence"] = convergence(history, relative_to=largest, size=(9.6, 3.8))
         items.append(
             Picture(
                 "convergence",
@@ -165,8 +165,8 @@ def _proof(
 def _certificate_numbers(certificate: Certificate, alpha: float | None) -> tuple[Number, ...]:
     share = 100.0 * certificate.gap / certificate.objective if certificate.objective > 0 else None
     found = [
-        Number("Attainment, at least", 100.0 * certificate.attainment, "%", digits=2),
-        Number("Still possible, at most", share, "%", digits=2),
+        Number("Attainment", 100.0 * certificate.attainment, "%", digits=2),
+        Number("Gap over score", share, "%", digits=2),
         Number("Score", certificate.objective),
         Number("Proven limit", certificate.lower_bound),
         Number("Polar", certificate.polar.upper, note="at most 1 at the optimum"),

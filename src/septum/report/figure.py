@@ -11,13 +11,15 @@ from typing import Any
 
 from septum.errors import InvalidTypeError
 from septum.plot.output import png, svg
-from septum.plot.style import FAINT, INK, PAPER, RULE
+from septum.plot.style import FAINT, INK, LINES, PAPER, RULE
 from septum.report.raster import data_uri
 
 LARGEST_SVG = 350_000
 _DPI = 150
 
-_THEME = {INK: "var(--ink)", FAINT: "var(--faint)", RULE: "var(--rule)", PAPER: "var(--card)"}
+_THEME = {INK: "var(--ink)", FAINT: "var(--faint)", RULE: "var(--rule)", PAPER: "var(--card)"} | {
+    colour: f"var(--line-{i + 1})" for i, colour in enumerate(LINES)
+}
 
 
 def embed(picture: Any, name: str, alt: str) -> str:
@@ -52,7 +54,11 @@ def themed(drawn: str, name: str, alt: str) -> str:
         rest = re.sub(rf"(?<=[ :\"]){colour}(?=[;\"])", variable, rest, flags=re.IGNORECASE)
     words = html.escape(alt, quote=True)
     size = box.group(1) if box else "0 0 100 100"
-    return f'<svg class="plot" role="img" aria-label="{words}" viewBox="{size}">{rest.strip()}'
+    narrowest = round(float(size.split()[2]))
+    return (
+        f'<svg class="plot" role="img" aria-label="{words}" viewBox="{size}" style="min-width: {narrowest}px">'
+        f"{rest.strip()}"
+    )
 
 
 def _image(uri: str, alt: str) -> str:

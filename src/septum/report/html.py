@@ -20,6 +20,8 @@ from septum.report.words import Words
 
 LARGEST_PAGE = 10_000_000
 
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 
 def render(record: Record, pictures: Mapping[str, Any] | None = None) -> str:
     """The page of a record; `pictures` maps the names of its `Picture` items to what they show."""
@@ -58,6 +60,17 @@ def show_cell(cell: Cell, digits: int | None = None) -> str:
         text = f"{cell:.4g}" if digits is None else f"{cell:.{digits}f}"
         return text.replace("-", "−")
     return cell
+
+
+def show_large(cell: Cell, digits: int | None = None) -> str:
+    """A number as a headline: 79 135, and 9.267 · 10⁸ rather than 9.267e+08."""
+    if isinstance(cell, int) and abs(cell) >= 10_000:
+        return f"{cell:,}".replace(",", "\u202f").replace("-", "−")
+    text = show_cell(cell, digits)
+    mantissa, mark, power = text.partition("e")
+    if not isinstance(cell, float) or not mark:
+        return text
+    return f"{mantissa} · 10{str(int(power.replace('−', '-'))).translate(_RAISED)}"
 
 
 def best_rows(table: Table, position: int) -> set[int]:
@@ -142,6 +155,7 @@ def _environment() -> Any:
     environment.globals.update(
         kind=_kind,
         show=show_cell,
+        show_large=show_large,
         best_rows=best_rows,
         is_numeric=_is_numeric,
         embed=lambda picture, name, alt: Markup(embed(picture, name, alt)),

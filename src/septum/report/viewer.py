@@ -271,7 +271,7 @@ class Viewer:
         return low, _robust_top(before)
 
     def _compass(self) -> list[dict[str, Any]]:
-        """Every direction as a point of the unit disc, the shown ones with their place in the list."""
+        """Every direction as a point of the disc, b = 0 at its centre; those shown with their place."""
         if self.bvals is None or self.bvecs is None:
             return []
         b, g = np.asarray(self.bvals, dtype=np.float64), np.asarray(self.bvecs, dtype=np.float64)
@@ -281,7 +281,7 @@ class Viewer:
         return [
             {"x": round(float(places[v, 0]), 4), "y": round(float(-places[v, 1]), 4), "at": shown.get(v, -1)}
             for v in range(len(b))
-            if b[v] > _B0 or v in shown
+            if b[v] > _B0
         ]
 
 

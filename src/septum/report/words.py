@@ -100,17 +100,24 @@ def _headline(share: float | None, attained: float | None) -> str:
 
 def _score(certificate: Certificate) -> str:
     return (
-        f"Its score is {certificate.objective:.6g} (lower is better), and it is proved that no choice of dictionaries and "
-        f"codes, however large, gets below {_down(certificate.lower_bound)}."
+        f"Its score is {_plainly(certificate.objective)} (lower is better), and it is proved that no choice of "
+        f"dictionaries and codes, however large, gets below {_down(certificate.lower_bound)}."
     )
 
 
 def _down(value: float) -> str:
     """Six significant digits, rounded towards minus infinity."""
     if value == 0 or not math.isfinite(value):
-        return f"{value:.6g}"
+        return _plainly(value)
     step = 10.0 ** (math.floor(math.log10(abs(value))) - 5)
-    return f"{math.floor(value / step + 1e-9) * step:.6g}"
+    return _plainly(math.floor(value / step + 1e-9) * step)
+
+
+def _plainly(value: float) -> str:
+    """Six significant digits, without powers of ten where they can be avoided: 926 652 000."""
+    if not 1e6 <= abs(value) < 1e15:
+        return f"{value:.6g}".replace("-", "−")
+    return f"{float(f'{value:.5e}'):,.0f}".replace(",", "\u202f").replace("-", "−")
 
 
 def _decrease(attained: float | None) -> str:

@@ -37,6 +37,8 @@
         input.setAttribute("aria-valuetext", name);
       }
       for (const dot of figure.querySelectorAll(".dot.shown")) dot.classList.toggle("now", Number(dot.dataset.at) === v);
+      const now = figure.querySelector(".dot.now");
+      if (now) now.parentNode.append(now);
     };
 
     const buttons = [...figure.querySelectorAll(".choose button")];
