@@ -8,7 +8,7 @@ would need minutes for the millions of triangles of a slice. `odf_field_picture`
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from septum.dmri.sphere import Sphere, icosphere
@@ -57,7 +57,7 @@ def odf_field_picture(
         raise MissingExtraError("matplotlib") from error
     place, across = _place(field.mask.shape, axis, index, window)
     sphere = icosphere(level)
-    columns, rows = (np.flatnonzero(np.ones(n, dtype=bool)[w]) for n, w in across)
+    columns, rows = (np.arange(n)[w] for n, w in across)
     glyphs = _radii(field, sphere, place) * scale
     tile = int(np.clip(2200 // max(len(columns), len(rows)), 10, 120))
     picture = draw_glyphs(glyphs, sphere, axis=axis, tile=tile)
@@ -187,12 +187,12 @@ def _letters(axes: Any, affine: Float64, axis: int) -> None:
             )
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def _draw(radii, vertices, faces, colours, light, tile, fine):  # type: ignore[no-untyped-def]
     """Each surface into a tile of its own, (columns, rows, tile, tile, 4); a pixel is the mean of fine^2."""
     n_columns, n_rows = radii.shape[0], radii.shape[1]
     out = np.zeros((n_columns, n_rows, tile, tile, 4), dtype=np.uint8)
-    for g in prange(n_columns * n_rows):
+    for g in range(n_columns * n_rows):
         i, j = g // n_rows, g % n_rows
         if radii[i, j].max() > 0:
             large = np.zeros((tile * fine, tile * fine, 4))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
 from scipy.special import eval_legendre
 
@@ -196,12 +196,12 @@ def _paraboloids(vertices: Float64, neighbours: NDArray[np.int64]) -> tuple[Floa
     return frames, fits
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def _find_peaks(odfs, vertices, half, neighbours, frames, fits, n_peaks, relative, limit):  # type: ignore[no-untyped-def]
     n = len(odfs)
     directions = np.zeros((n, n_peaks, 3), dtype=np.float32)
     values = np.zeros((n, n_peaks), dtype=np.float32)
-    for row in prange(n):
+    for row in range(n):
         odf = odfs[row]
         low, high = odf.min(), odf.max()
         if high - low <= 1e-9:

@@ -469,17 +469,15 @@ def _tangent_shares(points, tangents, radii, corner, step, voxels, n):  # type: 
     total = np.zeros(n_bundles * n_points)
     found = np.empty(n_bundles, dtype=np.int64)
     sub = ((np.arange(n) + 0.5) / n) * step
+    reach = np.sqrt(3.0) * step / 2
     for v in range(len(voxels)):
         origin = corner + step * voxels[v]
+        middle = origin + step / 2
         n_near = 0
         for b in range(n_bundles):
             first[b] = n_near
             for p in range(n_points - 1):
-                gap = (points[b, p] + points[b, p + 1]) / 2 - origin - step / 2
-                piece = points[b, p + 1] - points[b, p]
-                # The cap planes may lean outwards: a margin of one radius.
-                reach = 1.5 * radii[b] + step + np.sqrt((piece * piece).sum())
-                if (gap * gap).sum() < reach * reach:
+                if _may_hold(middle, reach, points[b], tangents[b], radii[b], p):
                     near[n_near] = b * n_points + p
                     n_near += 1
         first[n_bundles] = n_near
@@ -506,6 +504,26 @@ def _tangent_shares(points, tangents, radii, corner, step, voxels, n):  # type: 
                 weights.append(total[near[q]])
                 total[near[q]] = 0.0
     return np.array(rows[1:]), np.array(columns[1:]), np.array(weights[1:])
+
+
+@njit(cache=True)
+def _may_hold(middle, reach, points, tangents, radius, p):  # type: ignore[no-untyped-def]
+    """Whether a point within `reach` of `middle` can lie in piece p: near its line, and between its leaning caps."""
+    piece = points[p + 1] - points[p]
+    length = np.sqrt((piece * piece).sum())
+    gap = middle - points[p]
+    along = (gap * piece).sum() / length
+    if (gap * gap).sum() - along * along > (radius + reach) ** 2:
+        return False
+    for end in range(2):
+        cosine = (tangents[p + end] * piece).sum() / length
+        if cosine < 0.1:
+            return True
+        lean = radius * np.sqrt(max(1.0 / cosine**2 - 1.0, 0.0))
+        beyond = -along if end == 0 else along - length
+        if beyond > reach + lean + 1e-9:
+            return False
+    return True
 
 
 @njit(cache=True)
