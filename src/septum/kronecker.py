@@ -142,7 +142,7 @@ def joint_columns(dictionaries: Sequence[Float], index: NDArray[np.integer]) -> 
     parts = np.unravel_index(index, sizes(dictionaries))
     joint = dictionaries[0][:, parts[0]]
     for A, part in zip(dictionaries[1:], parts[1:], strict=True):
-        joint = (joint[:, None, :] * A[None, :, part]).reshape(-1, index.size)
+        joint = (joint[:, None, :] * A[None, :, part]).reshape(joint.shape[0] * A.shape[0], index.size)
     return joint
 
 

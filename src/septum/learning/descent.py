@@ -44,19 +44,15 @@ def round_of_steps(working: Working, beta: float) -> float:
     for mode in range(len(before)):
         step_mode(working, mode)
     stepped, codes = list(working.dictionaries), working.codes
+    plain_gain = float(working.value_of(stepped, codes).sum()) if beta > 0 else 0.0
     if beta > 0:
         working.dictionaries = [_relaxed(new, old, beta) for new, old in zip(stepped, before, strict=True)]
         working.solve_codes()
-        if working.gain >= gain and _pays(working, stepped, codes):
+        if working.gain >= max(gain, plain_gain):
             return min(1.5 * beta, BETA_MAX)
     working.dictionaries, working.codes = stepped, codes
     working.solve_codes()
     return 0.5 * beta if beta > 0.05 else 0.0
-
-
-def _pays(working: Working, stepped: list[Float], codes: object) -> bool:
-    """Whether the over-relaxed point beats the plain step before its codes were solved anew."""
-    return working.gain >= float(working.value_of(stepped, codes).sum())
 
 
 def step_mode(working: Working, mode: int) -> None:

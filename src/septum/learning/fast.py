@@ -10,11 +10,9 @@
 5. At the goal, atoms are taken out one by one as long as it is kept (`pruning`). At the user's caps, the
    least useful atoms are exchanged for the most promising ones as long as that pays.
 
-f never rises from one recorded step to the next, except that pruning may give back what was gained
-beyond the goal; those steps are not recorded, only their end.
+f never rises from one recorded step to the next: pruning gives back only what the same step gained beyond
+the goal.
 """
-
-from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
@@ -31,7 +29,7 @@ from septum.learning.working import Working, active_samples
 from septum.problem import Problem
 
 ROUNDS = 40
-GROWTH_SHARE = 0.15
+GROWTH_SHARE = 0.1
 FINAL_GAP = 1e-9
 
 
@@ -58,6 +56,8 @@ class _Search:
 
     def run(self) -> str:
         self.descend()
+        if self.reached:
+            self.prune()
         self.record()
         while True:
             reason = self.recorder.reason_to_stop()
@@ -66,11 +66,7 @@ class _Search:
             reason = self.grow()
             if reason is not None:
                 break
-        if self.recorder.asked_to_stop or self.recorder.out_of_time:
-            return reason
-        if self.reached:
-            self.prune()
-        elif self.settings.is_capped and reason == _AT_CAPS:
+        if reason == _AT_CAPS and self.settings.is_capped:
             self.exchange()
         return reason
 
@@ -89,6 +85,8 @@ class _Search:
         self.working = working.extended(proposal.atoms)
         self.working.solve_codes()
         self.descend()
+        if self.reached:
+            self.prune()
         self.record()
         if self.working.gain - before < self.settings.min_gain * self.total and not self.reached:
             return f"a growth step added less than {self.settings.min_gain:g} of attainment"
@@ -139,7 +137,9 @@ class _Search:
                     self.working = drop_unused(trial)
                     break
             else:
-                return
+                break
+        # What pruning gave back is no part of the descent: the trace keeps what the result still has.
+        self.inner = [value for value in self.inner if value >= self.objective] + [self.objective]
 
     def exchange(self) -> None:
         """At the caps: swap the atoms missed least for the most promising ones while that pays."""
@@ -257,7 +257,3 @@ def _spread(codes: sparse.csr_array, rows: Float, n_samples: int) -> sparse.csr_
     pointer = np.concatenate([[0], np.cumsum(counts)])
     return sparse.csr_array((codes.data, codes.indices, pointer), shape=(n_samples, codes.shape[1]))
 
-
-def with_seeds(settings: Settings, dictionaries: list[Float]) -> Settings:
-    """The same settings started from given dictionaries: for paths."""
-    return replace(settings, start=dictionaries)

@@ -13,7 +13,8 @@ from scipy import sparse
 from septum.array import Float
 from septum.coding import engine
 from septum.factors import Factors
-from septum.kronecker import Codes, code_indices, multiply_sparse, sizes
+from septum.kronecker import Codes, code_indices, sizes
+from septum.learning.value import plain_gain, reconstruct
 from septum.loss import Loss, Squared
 from septum.problem import Problem
 
@@ -68,7 +69,7 @@ class Working:
 
     def residual_error(self) -> Float:
         """M o (X - Z)."""
-        return self._masked(self.X - multiply_sparse(self.codes, self.dictionaries))
+        return self._masked(self.X - reconstruct(self.codes, self.dictionaries))
 
     def force(self) -> Float:
         """R = rho'(M o (X - Z)), minus the gradient of the loss."""
@@ -147,7 +148,9 @@ class Working:
 
     def value_of(self, dictionaries: list[Float], codes: Codes) -> Float:
         """f(0) - f for every active sample, without cancellation for the squared loss."""
-        Z = self._masked(multiply_sparse(codes, dictionaries, dtype=np.dtype(np.float64)))
+        if self.is_plain:
+            return plain_gain(self.X, codes, dictionaries, self.alpha)
+        Z = self._masked(reconstruct(codes, dictionaries))
         if isinstance(self.loss, Squared):
             change = Z * (self.X - 0.5 * Z)
         else:
