@@ -468,27 +468,32 @@ def _tangent_shares(points, tangents, radii, corner, step, voxels, n):  # type: 
     first = np.empty(n_bundles + 1, dtype=np.int64)
     total = np.zeros(n_bundles * n_points)
     found = np.empty(n_bundles, dtype=np.int64)
+    active = np.empty(n_bundles, dtype=np.int64)
     sub = ((np.arange(n) + 0.5) / n) * step
     reach = np.sqrt(3.0) * step / 2
     for v in range(len(voxels)):
         origin = corner + step * voxels[v]
         middle = origin + step / 2
-        n_near = 0
+        n_near, n_active = 0, 0
         for b in range(n_bundles):
-            first[b] = n_near
+            first[n_active] = n_near
             for p in range(n_points - 1):
-                if _may_hold(middle, reach, points[b], tangents[b], radii[b], p):
+                if _may_hold(middle, reach, points, tangents, radii[b], b, p):
                     near[n_near] = b * n_points + p
                     n_near += 1
-        first[n_bundles] = n_near
+            if n_near > first[n_active]:
+                active[n_active] = b
+                n_active += 1
+        first[n_active] = n_near
         for s in range(n * n * n):
             x = origin[0] + sub[s // (n * n)]
             y = origin[1] + sub[s // n % n]
             z = origin[2] + sub[s % n]
             n_found = 0
-            for b in range(n_bundles):
+            for turn in range(n_active):
+                b = active[turn]
                 best, best_square = -1, radii[b] ** 2
-                for q in range(first[b], first[b + 1]):
+                for q in range(first[turn], first[turn + 1]):
                     square = _distance_in_piece(x, y, z, points, tangents, b, near[q] - b * n_points)
                     if square <= best_square:
                         best, best_square = near[q], square
@@ -507,16 +512,22 @@ def _tangent_shares(points, tangents, radii, corner, step, voxels, n):  # type: 
 
 
 @njit(cache=True)
-def _may_hold(middle, reach, points, tangents, radius, p):  # type: ignore[no-untyped-def]
+def _may_hold(middle, reach, points, tangents, radius, b, p):  # type: ignore[no-untyped-def]
     """Whether a point within `reach` of `middle` can lie in piece p: near its line, and between its leaning caps."""
-    piece = points[p + 1] - points[p]
-    length = np.sqrt((piece * piece).sum())
-    gap = middle - points[p]
-    along = (gap * piece).sum() / length
-    if (gap * gap).sum() - along * along > (radius + reach) ** 2:
+    length, along, square = 0.0, 0.0, 0.0
+    for k in range(3):
+        piece, gap = points[b, p + 1, k] - points[b, p, k], middle[k] - points[b, p, k]
+        length += piece * piece
+        along += piece * gap
+        square += gap * gap
+    length = np.sqrt(length)
+    along /= length
+    if square - along * along > (radius + reach) ** 2:
         return False
     for end in range(2):
-        cosine = (tangents[p + end] * piece).sum() / length
+        cosine = 0.0
+        for k in range(3):
+            cosine += tangents[b, p + end, k] * (points[b, p + 1, k] - points[b, p, k]) / length
         if cosine < 0.1:
             return True
         lean = radius * np.sqrt(max(1.0 / cosine**2 - 1.0, 0.0))
