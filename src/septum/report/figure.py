@@ -1,7 +1,7 @@
 """Pictures as parts of a page: matplotlib figures, PNG bytes or SVG text become HTML that fetches nothing.
 
-A figure goes in as SVG whose ink follows the page's light or dark theme and whose letters are the page's
-own, unless that would be large: then as PNG on white paper. SVG text from elsewhere becomes an `img`,
+A figure on white goes in as SVG whose ink follows the page's light or dark theme and whose letters are the
+page's own, unless that would be large; any other figure goes in as PNG, as it is. SVG text from elsewhere becomes an `img`,
 inside which no script runs.
 """
 
@@ -25,8 +25,8 @@ _THEME = {INK: "var(--ink)", FAINT: "var(--faint)", RULE: "var(--rule)", PAPER: 
 def embed(picture: Any, name: str, alt: str) -> str:
     """HTML for one picture; `name` keeps its ids apart from those of other pictures."""
     if hasattr(picture, "savefig"):
-        drawn = svg(picture, text=True, transparent=True)
-        if len(drawn) <= LARGEST_SVG:
+        drawn = svg(picture, text=True, transparent=True) if _is_on_paper(picture) else ""
+        if drawn and len(drawn) <= LARGEST_SVG:
             return themed(drawn, name, alt)
         picture = png(picture, dpi=_DPI)
     if isinstance(picture, (bytes, bytearray)):
@@ -36,6 +36,11 @@ def embed(picture: Any, name: str, alt: str) -> str:
     raise InvalidTypeError(
         f"picture {name!r} must be a matplotlib Figure, PNG bytes or SVG text, not {type(picture).__name__}"
     )
+
+
+def _is_on_paper(figure: Any) -> bool:
+    """Whether a figure is ink on white, and so can be set in the page's colours."""
+    return all(part == 1.0 for part in figure.get_facecolor()[:3])
 
 
 def themed(drawn: str, name: str, alt: str) -> str:
