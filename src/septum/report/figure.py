@@ -51,9 +51,11 @@ def themed(drawn: str, name: str, alt: str) -> str:
     opening, rest = body.split(">", 1)
     box = re.search(r'viewBox="([^"]+)"', opening)
     prefix = "p-" + re.sub(r"[^A-Za-z0-9]+", "-", name) + "-"
-    rest = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}\1"', rest)
+    used = set(re.findall(r'(?:url\(#|xlink:href="#)([^)"]+)', rest))
+    rest = re.sub(r' id="([^"]+)"', lambda m: f' id="{prefix}{m[1]}"' if m[1] in used else "", rest)
     rest = re.sub(r'xlink:href="#', f'xlink:href="#{prefix}', rest)
     rest = rest.replace("url(#", f"url(#{prefix}")
+    rest = re.sub(r'base64,[^"]+', lambda m: re.sub(r"\s+", "", m[0]), rest)
     rest = re.sub(r"font-family: [^;\"]+;?", "", rest)
     for colour, variable in _THEME.items():
         rest = re.sub(rf"(?<=[ :\"]){colour}(?=[;\"])", variable, rest, flags=re.IGNORECASE)

@@ -103,8 +103,10 @@ class Viewer:
         """Where there is something: the mask, else voxels that are not zero in the volumes shown."""
         if self.mask is not None and np.any(self.mask):
             return np.asarray(self.mask, dtype=bool)
-        shown = np.asarray(self.before)[..., self.chosen_volumes]
-        filled = np.any(np.nan_to_num(shown) != 0, axis=3)
+        before = np.asarray(self.before)
+        filled = np.zeros(self._shape[:3], dtype=bool)
+        for v in self.chosen_volumes:
+            filled |= np.abs(before[..., v]) > 0
         return filled if filled.any() else np.ones(self._shape[:3], dtype=bool)
 
     @cached_property
