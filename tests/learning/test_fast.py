@@ -50,7 +50,7 @@ def vector_samples():
 
 def working_of(problem, dictionaries):
     active = active_samples(problem)
-    zero, decrease, _ = lower_bound(problem)
+    _, decrease, _ = lower_bound(problem)
     samples = problem.samples
     working = Working(
         X=samples.data[active].astype(float),
@@ -128,7 +128,7 @@ def test_screened_samples_have_no_codes_and_need_none(synthetic):
     codes = fast.learn(problem, settings()).factors.codes
     screened = np.setdiff1d(np.arange(len(synthetic)), active)
     assert codes[screened].nnz == 0
-    assert 0 < screened.size
+    assert screened.size > 0
 
 
 def test_same_answer_every_time_and_for_any_number_of_threads(synthetic):
