@@ -89,6 +89,8 @@ def statistic(problem: Problem, dictionaries: Sequence[Float], codes: Codes, mod
     """The sums over a problem's samples for one mode, in ranges that fit in memory."""
     length, size = dictionaries[mode].shape
     total = Statistic.empty(length, size)
+    if codes.nnz == 0:
+        return total
     partial = [A if k != mode else np.eye(size) for k, A in enumerate(dictionaries)]
     width = prod(problem.shape) // length
     for part in chunks(problem.n_samples, 8 * width * (size + 2 * length)):
@@ -199,10 +201,7 @@ class Online:
 
     def _renewed(self, problem: Problem, codes: Codes) -> "Online":
         """Missing and idle atoms replaced by leading singular vectors of what the batch has left."""
-        idle = [
-            np.flatnonzero(known.mass <= IDLE_SHARE * known.mass.mean()) if known.mass.any() else np.arange(0)
-            for known in self.statistics
-        ]
+        idle = [np.flatnonzero(known.mass <= IDLE_SHARE * known.mass.mean()) for known in self.statistics]
         free = [
             np.concatenate([rest, np.arange(size, cap)]).astype(np.intp)
             for rest, size, cap in zip(idle, sizes(self.dictionaries), self.limit, strict=True)
