@@ -8,6 +8,7 @@ vectors that attain it.
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from math import prod
 
 import numpy as np
 
@@ -91,7 +92,7 @@ def nested_leading_vectors(R: Float, first: int) -> list[Float]:
     rest, remaining = R, list(range(n_modes))
     for mode in order:
         ahead = np.moveaxis(rest, remaining.index(mode) + 1, 1)
-        vectors[mode] = _leading_left(ahead.reshape(*ahead.shape[:2], -1))
+        vectors[mode] = _leading_left(ahead.reshape(*ahead.shape[:2], prod(ahead.shape[2:])))
         rest = np.einsum("td,td...->t...", vectors[mode], ahead)
         remaining.remove(mode)
     return [vectors[mode] for mode in range(n_modes)]
