@@ -37,6 +37,10 @@ _FIRST_PENALTY = 1.25  # over the mean norm of the samples
 _LARGEST_PENALTY = 1e9  # times the first
 
 
+class NoAtomsLeftError(InvalidInputError):
+    """The error term took all the data, so no atom is left."""
+
+
 class KDRSDL(TransformerMixin, BaseEstimator):
     """Robust separable dictionary learning; samples (n_samples, d_1, d_2).
 
@@ -99,7 +103,7 @@ class KDRSDL(TransformerMixin, BaseEstimator):
         self.n_iter_, self.residual_ = state.run(self.max_iter, self.tol, learn=True)
         norms = np.linalg.norm(state.left, axis=0), np.linalg.norm(state.right, axis=0)
         if min(norms[0].max(), norms[1].max()) < 1e-12:
-            raise InvalidInputError(
+            raise NoAtomsLeftError(
                 f"every atom shrank to zero: the error term took all the data at lam = {settings.lam:.3g}; choose it larger"
             )
         self.objective_ = float(
