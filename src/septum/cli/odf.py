@@ -2,18 +2,24 @@
 
 Writes into DIR: odf_sh.nii.gz (coefficients in DIPY's default basis, descoteaux07), gfa.nii.gz (generalized
 fractional anisotropy), peaks.nii.gz (three directions, each three numbers, in the frame of the .bvec file),
-peak_values.nii.gz, and pictures of slices with one glyph a voxel, coloured by direction. Each has a .json.
+peak_values.nii.gz, and pictures of slices with one glyph a voxel, coloured by direction
+(where there is an object, when no mask is given). Each has a .json.
 """
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from septum.cli.option import add_image, load_image, natural, positive_float
 from septum.cli.progress import Progress, say
 
+if TYPE_CHECKING:
+    from septum.dmri.odf import OdfField
+
 EXAMPLE = "septum odf dwi.nii.gz -o odf --mask mask.nii.gz --slice 30"
 
 _PEAKS = 3
+_MANY_VOXELS = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from septum.dmri.image import write
+    from septum.dmri.mask import foreground
     from septum.dmri.odf import choose_shell, constant_solid_angle, peaks
     from septum.dmri.output import Outputs
     from septum.dmri.sidecar import provenance, sidecar_name, write_beside
@@ -82,15 +89,18 @@ def run(args: argparse.Namespace) -> None:
             }
             for name, path in maps.items():
                 write(path, content[name], image, outputs=outputs)
+            visible = foreground(image) if args.mask is None else field.mask
             for count, (k, path) in enumerate(pictures.items()):
                 report(0.8 + 0.2 * count / len(pictures), f"picture of slice {k}")
-                outputs.bytes(path, _picture(field, anisotropy, axis, k))
+                outputs.bytes(path, _picture(field, anisotropy, visible, axis, k))
             for path in (*maps.values(), *pictures.values()):
                 write_beside(path, record, outputs=outputs)
     say(f"wrote {len(maps)} maps and {len(pictures)} pictures in {args.output}", args.verbosity)
 
 
-def _picture(field: object, background: object, axis: int, index: int) -> bytes:
+def _picture(field: "OdfField", background: Any, visible: Any, axis: int, index: int) -> bytes:
     from septum.plot import odf_field, png
 
-    return png(odf_field(field, background=background, axis=axis, index=index), dpi=150)
+    fine = max(field.mask.shape) > _MANY_VOXELS
+    figure = odf_field(field, background=background, mask=visible, axis=axis, index=index)
+    return png(figure, dpi=300 if fine else 150)

@@ -26,6 +26,7 @@ _ROOMS = (
     "gradient",
     "harmonic",
     "image",
+    "mask",
     "multitensor",
     "noise",
     "odf",
@@ -34,6 +35,7 @@ _ROOMS = (
     "phantom",
     "sample",
     "sidecar",
+    "sphere",
 )
 
 __all__ = ["DwiImage", "Gradients", "denoise", "load", "load_mask", "sample", "save"]

@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from septum.dmri.image import as_mask
 from septum.dmri.sphere import Sphere, icosphere
 from septum.errors import InvalidInputError, MissingExtraError
 
@@ -31,6 +32,7 @@ def odf_field_picture(
     field: "OdfField",
     *,
     background: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
     axis: int = 2,
     index: int | None = None,
     window: tuple[slice, slice] | None = None,
@@ -45,8 +47,9 @@ def odf_field_picture(
     ----------
     field : what `septum.dmri.odf.constant_solid_angle` gives.
     background : a map (X, Y, Z) to show in grey behind the glyphs; None: the generalized anisotropy.
+    mask : where to draw glyphs (X, Y, Z); None: wherever the field has them.
     axis, index : the slice: which axis is at right angles to it, and where; None: the middle.
-    window : (columns, rows) of the slice to show, along its two axes; None: all.
+    window : (columns, rows) of the slice to show, along its two axes; None: what holds the mask.
     scale : how large the largest glyphs are; 1 fills their voxel.
     width : of the figure, in inches.
     level : how finely the surfaces are drawn (see `septum.dmri.sphere.icosphere`).
@@ -55,16 +58,17 @@ def odf_field_picture(
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("matplotlib") from error
-    place, across = _place(field.mask.shape, axis, index, window)
+    inside = field.mask if mask is None else field.mask & as_mask(mask, field.mask.shape)
+    place, across = _place(inside, axis, index, window)
     sphere = icosphere(level)
     columns, rows = (np.arange(n)[w] for n, w in across)
-    glyphs = _radii(field, sphere, place) * scale
+    glyphs = _radii(field, inside, sphere, place) * scale
     tile = int(np.clip(2200 // max(len(columns), len(rows)), 10, 120))
     picture = draw_glyphs(glyphs, sphere, axis=axis, tile=tile)
     behind = field.generalized_anisotropy() if background is None else np.asarray(background, dtype=float)
     if behind.shape != field.mask.shape:
         raise InvalidInputError(f"background has shape {behind.shape}, but the field has {field.mask.shape}")
-    shade = behind[place].astype(float)
+    shade = np.where(inside[place], behind[place], 0.0)
 
     ratio = len(rows) / len(columns)
     figure = Figure(figsize=(width, width * ratio + 0.55), facecolor=BACKDROP)
@@ -120,11 +124,11 @@ def draw_glyphs(radii: Float64, sphere: Sphere, *, axis: int = 2, tile: int = 48
     return tiles[:, ::-1].transpose(1, 2, 0, 3, 4).reshape(n_rows * tile, n_columns * tile, 4)
 
 
-def _radii(field: "OdfField", sphere: Sphere, place: tuple[Any, ...]) -> Float64:
+def _radii(field: "OdfField", inside: NDArray[np.bool_], sphere: Sphere, place: tuple[Any, ...]) -> Float64:
     """The ODFs of a slice less their minima; the longest are 1, and length grows as the root of the height."""
     odf = field.sample_in_voxel_axes(sphere.vertices, place)
     shape = odf - odf.min(axis=-1, keepdims=True)
-    shape[~field.mask[place]] = 0.0
+    shape[~inside[place]] = 0.0
     highest = shape.max(axis=-1)
     some = highest[highest > 0]
     if not some.size:
@@ -134,20 +138,31 @@ def _radii(field: "OdfField", sphere: Sphere, place: tuple[Any, ...]) -> Float64
 
 
 def _place(
-    shape: tuple[int, ...], axis: int, index: int | None, window: tuple[slice, slice] | None
+    inside: NDArray[np.bool_], axis: int, index: int | None, window: tuple[slice, slice] | None
 ) -> tuple[tuple[Any, ...], list[tuple[int, slice]]]:
     """An index for the slice, and for each of its two axes its length and the part shown."""
     if axis not in (0, 1, 2):
         raise InvalidInputError(f"axis must be 0, 1 or 2, not {axis}")
+    shape = inside.shape
     middle = _index(shape, axis, index)
-    parts = window or (slice(None), slice(None))
     others = [k for k in range(3) if k != axis]
+    parts = window or tuple(
+        _extent(np.asarray(inside.any(axis=tuple(j for j in range(3) if j != k)))) for k in others
+    )
     place: list[Any] = [middle, middle, middle]
     for k, part in zip(others, parts, strict=True):
         place[k] = part
         if not len(range(*part.indices(shape[k]))):
             raise InvalidInputError(f"window {part} shows nothing of an axis of {shape[k]} voxels")
     return tuple(place), [(shape[k], part) for k, part in zip(others, parts, strict=True)]
+
+
+def _extent(present: NDArray[np.bool_], margin: int = 1) -> slice:
+    """From the first to the last True, with a margin; everything when there is none."""
+    where = np.flatnonzero(present)
+    if not where.size:
+        return slice(None)
+    return slice(max(0, int(where[0]) - margin), int(where[-1]) + 1 + margin)
 
 
 def _index(shape: tuple[int, ...], axis: int, index: int | None) -> int:
