@@ -38,5 +38,7 @@ def test_array_api_dispatch():
         "found[0](S(1.0)); print(len(found))"
     )
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, env=environment
+    )
     assert (done.returncode, done.stdout.strip()) == (0, "1"), done.stderr

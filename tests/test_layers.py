@@ -38,7 +38,9 @@ LAYERS = (
 )
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 CORE = {room for rooms in LAYERS[: RANK["datasets"]] for room in rooms}
-CORE_PACKAGES = {"numpy", "scipy", "sklearn", "numba", "threadpoolctl", "septum"} | set(sys.stdlib_module_names)
+CORE_PACKAGES = {"numpy", "scipy", "sklearn", "numba", "threadpoolctl", "septum"} | set(
+    sys.stdlib_module_names
+)
 # A method that hands its object to the picture room, for convenience.
 ALLOWED = {("sweep", "plot")}
 
@@ -131,7 +133,9 @@ def test_the_core_knows_no_diffusion_imaging():
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in modules() if (parts(path) or ("",))[0] in CORE], ids=lambda path: ".".join(parts(path))
+    "path",
+    [path for path in modules() if (parts(path) or ("",))[0] in CORE],
+    ids=lambda path: ".".join(parts(path)),
 )
 def test_the_core_needs_numpy_scipy_sklearn_and_numba_only(path):
     assert {name.split(".")[0] for name in imports_of(path)} <= CORE_PACKAGES
