@@ -15,6 +15,7 @@ import pytest
 from septum import __version__, cli
 from septum.cli import main, option
 from septum.cli.progress import Progress, say
+from septum.dmri import sample
 from septum.errors import InvalidInputError, MissingExtraError
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -311,3 +312,11 @@ def test_what_is_said_depends_on_the_verbosity(capsys):
     say("detail", 0, level=1)
     say("shown", 1, level=1)
     assert capsys.readouterr().out == "always\nshown\n"
+
+
+@pytest.mark.parametrize("words", [["phantom", "-o"], ["odf", str(sample().dwi), "-o"]])
+def test_a_missing_extra_is_said_at_once(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "nibabel", None)
+    assert main([*words, str(tmp_path / "out")]) == 2
+    assert "pip install 'septum[dmri]'" in one_line(capsys)
+    assert list(tmp_path.iterdir()) == []

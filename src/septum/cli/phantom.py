@@ -67,11 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from septum.dmri.gradient import read_scheme
-    from septum.dmri.image import gradient_names
+    from septum.dmri.image import gradient_names, nibabel
     from septum.dmri.output import Outputs
     from septum.dmri.phantom import simulate
     from septum.dmri.sidecar import sidecar_name
 
+    nibabel()  # say now if it is missing, not after the simulation
     scheme = None if args.scheme is None else read_scheme(args.scheme)
     images = {snr: args.output / f"dwi_snr-{snr:g}.nii.gz" for snr in args.snr} | {
         None: args.output / "truth.nii.gz"

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from septum.dmri.gradient import Gradients, as_gradients, find_beside, image_stem, read
-from septum.dmri.output import Outputs, readable_errors
+from septum.dmri.output import Outputs, readable_errors, reserve
 from septum.errors import InvalidInputError, MissingExtraError
 
 Float32 = NDArray[np.float32]
@@ -390,7 +390,7 @@ def _room(size: int) -> NDArray[np.uint8]:
     if size <= SPOOL_BYTES:
         return np.empty(size, dtype=np.uint8)
     with tempfile.TemporaryFile(prefix="septum-") as spool:
-        os.posix_fallocate(spool.fileno(), 0, size)
+        reserve(spool, size)
         return np.memmap(spool, dtype=np.uint8, mode="r+", shape=(size,))
 
 
@@ -544,7 +544,7 @@ class SlabWriter:
                 header.write_to(self._stream)
                 self._offset = self._stream.tell()
                 size = int(np.prod(self._shape, dtype=object)) * self._dtype.itemsize
-                os.posix_fallocate(self._stream.fileno(), 0, self._offset + size)
+                reserve(self._stream, self._offset + size)
             except BaseException:
                 self._stream.close()
                 raise

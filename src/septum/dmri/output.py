@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 from septum.errors import InvalidInputError
 
@@ -178,6 +178,14 @@ class Outputs:
         for path in paths:
             if path is not None:
                 path.unlink(missing_ok=True)
+
+
+def reserve(stream: IO[bytes], size: int) -> None:
+    """Take the room for a file of `size` bytes now, where the system can; elsewhere only set its length."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(stream.fileno(), 0, size)
+    else:
+        stream.truncate(size)
 
 
 def _key(path: Path) -> Path:
