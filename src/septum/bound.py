@@ -130,7 +130,8 @@ class _Descent:
     """Accelerated proximal gradient steps with restarts on min_Z loss + alpha Omega_S(Z).
 
     Samples are problems of their own unless coupled: each restarts by itself and leaves when the gap
-    between its Z and its rescaled residual closes. The best residual seen is kept.
+    between its Z and its rescaled residual closes, or when the bound has not risen for 20 steps and the
+    gap cannot close because the relaxation's dual norm is itself only bounded. The best residual is kept.
     """
 
     def __init__(self, problem: Problem, relaxation: Relaxation, x: Float, part: slice) -> None:
@@ -139,6 +140,8 @@ class _Descent:
         self.q = np.zeros_like(x)
         self.decrease = _decrease(problem.loss, x, self.q)
         self.slack = np.full(len(x), np.inf)
+        self.idle = np.zeros(len(x))
+        self.patience = np.inf if relaxation.is_exact else 4
 
     def solve(self, tol: float, max_iter: int) -> DualPoint:
         x, scale = self.x, tol * self._joined(self.problem.loss_by_sample(self.x))
@@ -146,8 +149,8 @@ class _Descent:
         active = np.arange(len(x))
         for iteration in range(max_iter):
             if iteration % 5 == 0:
-                gap = self._keep_best(z[active], active)
-                active = active[gap > scale[active]]
+                gap = self._keep_best(z[active], active, scale)
+                active = active[(gap > scale[active]) & (self.idle[active] < self.patience)]
                 if active.size == 0:
                     break
             new = self._step(y[active], active)
@@ -165,7 +168,7 @@ class _Descent:
         force = self.problem.loss.influence(self._observed(self.x[rows] - y, rows))
         return self.relaxation.shrink(y + step * force, step * self.problem.alpha)
 
-    def _keep_best(self, z: Float, rows: NDArray[np.intp]) -> Float:
+    def _keep_best(self, z: Float, rows: NDArray[np.intp], tol: Float) -> Float:
         """Rescale the residual at Z to a dual point, keep it where it is better; the gap between the two."""
         problem, x = self.problem, self.x[rows]
         error = self._observed(x - z, rows)
@@ -173,7 +176,9 @@ class _Descent:
         scale = feasible_scale(residual, x, self.relaxation.dual_norm(residual), problem)
         q = residual * _column(scale, residual)
         decrease = _decrease(problem.loss, x, q)
-        better = self._joined(decrease) < self._joined(self.decrease[rows])
+        rise = self._joined(self.decrease[rows] - decrease)
+        better = rise > 0
+        self.idle[rows] = np.where(rise > 100 * tol[rows], 0, self.idle[rows] + 1)
         self.q[rows[better]], self.decrease[rows[better]] = q[better], decrease[better]
         young = problem.loss.fenchel_young(error, q).reshape(len(x), -1).sum(axis=1)
         gap = self._joined(young + problem.alpha * self.relaxation.value(z) - _inner(q, z))

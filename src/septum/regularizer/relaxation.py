@@ -56,8 +56,8 @@ class SumOfNorms:
     first: Relaxation
     second: Relaxation
     beta: float
-    max_iter: int = 300
-    tol: float = 1e-7
+    max_iter: int = 100
+    tol: float = 1e-6
     is_exact = False
 
     def value(self, Z: Float) -> Float:
