@@ -87,7 +87,9 @@ def plain_reconstruction(dictionaries, codes) -> np.ndarray:
     return Z
 
 
-def make_case(shape, kind: str, seed: int, *, alpha: float = 1.0, max_atoms: int = 4, scale: float = 1.0) -> Case:
+def make_case(
+    shape, kind: str, seed: int, *, alpha: float = 1.0, max_atoms: int = 4, scale: float = 1.0
+) -> Case:
     """A case with random atoms of any norm, some of them zero, and sparse codes."""
     rng = np.random.default_rng(seed)
     X = make_samples(shape, kind, seed, scale)

@@ -128,7 +128,10 @@ def test_omega_is_below_every_factorisation(regularizer, modes, data):
 def test_omega_bounds_are_absolutely_homogeneous(regularizer, modes, data, factor):
     case = draw_case(data, modes, max_side=3)
     np.testing.assert_allclose(
-        omega(-factor * case.X, regularizer), factor * np.array(omega(case.X, regularizer)), rtol=1e-6, atol=1e-9
+        omega(-factor * case.X, regularizer),
+        factor * np.array(omega(case.X, regularizer)),
+        rtol=1e-6,
+        atol=1e-9,
     )
 
 
@@ -432,4 +435,6 @@ def test_zero_atoms_cost_nothing_and_violate_nothing():
     regularizer = Separable()
     assert regularizer.value(dictionaries, codes).tolist() == [0, 0]
     X = make_samples((2, 3, 4), "gaussian", 0)
-    assert regularizer.stationarity(X, dictionaries, codes, 0.1, may_exceed=lambda level: np.ones(2, bool)) == 0
+    assert (
+        regularizer.stationarity(X, dictionaries, codes, 0.1, may_exceed=lambda level: np.ones(2, bool)) == 0
+    )
