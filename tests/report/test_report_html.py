@@ -227,6 +227,22 @@ def test_only_an_image_is_enough(tmp_path):
     assert all("disabled" in attrs for attrs in page.every("input"))
 
 
+def test_other_numbers_of_modes_and_directions_of_their_own(tmp_path):
+    rng = np.random.default_rng(0)
+    three = [rng.normal(size=(d, 2)) for d in (4, 3, 5)]
+    record, _ = denoised(tmp_path / "a.html", dictionaries=three, codes=None)
+    pictures = [item.name for item in record.section("The dictionary").items]
+    assert pictures == ["atoms-1", "atoms-2", "atoms-3"]
+    g = rng.normal(size=(6, 3))
+    two = [rng.normal(size=(6, 2)), rng.normal(size=(9, 2))]
+    record, text = denoised(tmp_path / "b.html", dictionaries=two, codes=None, atom_bvecs=g, force=True)
+    assert [i.name for i in record.section("The dictionary").items if isinstance(i, Picture)] == [
+        "spatial-atoms", "angular-atoms",
+    ]  # fmt: skip
+    svgs = {a["aria-label"]: a for a in Page(text).every("svg") if "aria-label" in a}
+    assert "The angular atoms." in svgs
+
+
 def test_files_are_not_overwritten_and_nothing_is_left(tmp_path):
     record, pictures = study()
     path = tmp_path / "r.html"

@@ -51,6 +51,7 @@ def denoising_report(
     bvals: ArrayLike | None = None,
     bvecs: ArrayLike | None = None,
     dictionaries: Sequence[ArrayLike] = (),
+    atom_bvecs: ArrayLike | None = None,
     codes: Any = None,
     patch_shape: tuple[int, ...] | None = None,
     certificate: Certificate | None = None,
@@ -78,7 +79,8 @@ def denoising_report(
     noise : a number, or a map (x, y, z) or (x, y, z, n), in the image's units
     mask : array (x, y, z), True inside; affine : (4, 4), bvals : (n,), bvecs : (n, 3)
     dictionaries : [angular (n_directions, r_1), spatial (n_voxels, r_2)], most used first
-        The angular atoms are drawn on the sphere where their size is that of `bvecs`.
+        Angular atoms are drawn on the sphere where `atom_bvecs` (n_directions, 3) says which directions they
+        live on; without it, where their size is that of `bvecs`.
     codes : sparse array (n_samples, r_1, r_2), or counts (r_1, r_2)
         Which joint atoms are used, and how often.
     patch_shape : the shape of a spatial atom, 2-D or 3-D
@@ -98,7 +100,12 @@ def denoising_report(
     parts: list[tuple[str, list[Item]]] = [
         ("Before and after", [*_glance(numbers, notes), *_look(pictures, viewer)]),
         ("How good the dictionary is", _proof(pictures, certificate, history, alpha, centring, codes)),
-        ("The dictionary", _dictionary(pictures, dictionaries, codes, bvecs, patch_shape)),
+        (
+            "The dictionary",
+            _dictionary(
+                pictures, dictionaries, codes, bvecs if atom_bvecs is None else atom_bvecs, patch_shape
+            ),
+        ),
         ("Fibre directions", _closeups(pictures, closeups)),
         ("Numbers", _numbers(before, after, bvals, mask, noise, truth, tables)),
         ("Settings and times", _settings(parameters, timings)),
@@ -191,7 +198,7 @@ def _dictionary(
 ) -> list[Item]:
     """Both dictionaries, and the joint atoms sorted by use."""
     if len(dictionaries) != 2:
-        return []
+        return _modes(pictures, dictionaries)
     angular, spatial = (np.asarray(d, dtype=np.float64) for d in dictionaries)
     directions = None if bvecs is None or np.shape(bvecs) != (len(angular), 3) else np.asarray(bvecs)
     use = None if codes is None else joint_use(codes)
@@ -218,6 +225,18 @@ def _dictionary(
     )
     items.append(Picture("spatial-atoms", "The spatial atoms.", _sheet_caption("Spatial", spatial.shape[1])))
     items.append(Picture("angular-atoms", "The angular atoms.", _sheet_caption("Angular", angular.shape[1])))
+    return items
+
+
+def _modes(pictures: Pictures, dictionaries: Sequence[ArrayLike]) -> list[Item]:
+    """Any other number of modes: the atoms of each as curves."""
+    items: list[Item] = []
+    for k, dictionary in enumerate(dictionaries):
+        pictures[f"atoms-{k + 1}"] = atoms(dictionary)
+        name = f"Mode {k + 1}:"
+        items.append(
+            Picture(f"atoms-{k + 1}", f"{name} its atoms.", _sheet_caption(name, np.shape(dictionary)[1]))
+        )
     return items
 
 
