@@ -56,6 +56,8 @@ def convergence(
             "objective − lower bound" if relative_to is None else "still missing, share of the possible",
             rotation_mode="anchor",
         )
+        if against == "iteration":
+            axes.xaxis.get_major_locator().set_params(integer=True)
         axes.margins(x=0.02, y=0.1)
         _label(axes, in_percent=relative_to is not None)
         axes.grid(visible=True, axis="x", alpha=0.0)
