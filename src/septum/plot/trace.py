@@ -46,6 +46,8 @@ def convergence(
         raise InvalidInputError(f"against must be 'iteration' or 'seconds', not {against!r}")
     runs = {"": history} if "objective" in history else dict(history)
     with looks():
+        from matplotlib.ticker import MaxNLocator
+
         figure = blank(*size, layout="constrained")
         axes = figure.add_subplot()
         axes.set_yscale("log")
@@ -57,7 +59,7 @@ def convergence(
             rotation_mode="anchor",
         )
         if against == "iteration":
-            axes.xaxis.get_major_locator().set_params(integer=True)
+            axes.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
         axes.margins(x=0.02, y=0.1)
         _label(axes, in_percent=relative_to is not None)
         axes.grid(visible=True, axis="x", alpha=0.0)
