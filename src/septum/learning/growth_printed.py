@@ -20,10 +20,9 @@ import numpy as np
 
 from septum.array import Float
 from septum.errors import InvalidInputError
-from septum.learning.gradient import Point, samples_first
+from septum.learning.gradient import Point, Quadratic, samples_first
 from septum.learning.growth_palm import Check, Schedule
 from septum.learning.proximal import Objective
-from septum.loss import Squared
 from septum.spectral import max_singular_value
 
 
@@ -71,8 +70,10 @@ def grow_at_true_cost(objective: Objective, point: Point, found: Check, schedule
 def _grow(
     objective: Objective, point: Point, found: Check, schedule: Schedule, *, true_cost: bool
 ) -> Point | None:
-    if len(point.dictionaries) != 2 or not isinstance(objective.smooth.loss, Squared):
-        raise InvalidInputError("growth as printed is defined for two modes and the squared loss: use growth='exact'")
+    if len(point.dictionaries) != 2 or not isinstance(objective.smooth, Quadratic):
+        raise InvalidInputError(
+            "growth as printed is defined for two modes, the squared loss and no mask: use growth='exact'"
+        )
     sides = printed_tests(found.residual / objective.alpha, list(point.dictionaries))
     sizes, caps = point.sizes, schedule.caps
     if sides.g > 1 and sides.g > sides.p and sizes[1] < caps[1]:
@@ -109,7 +110,8 @@ def _both(objective: Objective, point: Point, found: Check, schedule: Schedule) 
     """A new atom on both sides from the worst singular pair, with one code."""
     if found.lower <= 1.0 or any(r >= cap for r, cap in zip(point.sizes, schedule.caps, strict=True)):
         return None
-    R = found.residual[found.sample]
+    sample = int(np.argmax(found.lower_by_sample))
+    R = found.residual[sample]
     left, _, right = np.linalg.svd(R, full_matrices=False)
     tau = _step_size(R, np.outer(left[:, 0], right[0]), objective.alpha)
     if tau == 0:
@@ -117,7 +119,7 @@ def _both(objective: Objective, point: Point, found: Check, schedule: Schedule) 
     new = (left[:, :1], right[:1].T)
     dictionaries = [np.column_stack([A, a.astype(A.dtype)]) for A, a in zip(point.dictionaries, new, strict=True)]
     codes = np.pad(point.codes, [(0, 1), (0, 0), (0, 1)])
-    samples_first(codes)[found.sample, -1, -1] = tau
+    samples_first(codes)[sample, -1, -1] = tau
     return Point(dictionaries, codes)
 
 

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from septum.array import Samples
+from septum.array import Float
 from septum.coding.thread import single_blas_thread
 from septum.errors import InvalidInputError
 from septum.factors import Factors
-from septum.learning.gradient import Point, Smooth, along_all, samples_second
+from septum.learning.gradient import Point, Quadratic, Residual, Smooth, along_all, samples_second
 from septum.learning.growth_palm import Check, Schedule, check, empty_point, grow, pruned, zero_codes
 from septum.learning.growth_printed import grow_as_printed, grow_at_true_cost
 from septum.learning.history import Learned, Recorder, Settings
@@ -44,16 +44,16 @@ class PalmOptions:
         Intended relative sizes of the dictionaries: of the modes that may grow, the one furthest behind does.
     polar_tol : float
         The polar's stopping rule: stop at max_t polar(W_t) <= 1 + polar_tol.
-    margin, share : float
+    margin, share, candidates :
         See `Schedule`.
     inner_tol : float
         A descent ends when an iteration lowers f by less than this share of the largest possible decrease.
-    max_inner : int
-        The most iterations of one descent.
+    max_inner, code_steps : int
+        The most iterations of one descent, and the proximal steps in the codes within each.
     patience : int
         This many growth steps in a row that each gain less than `min_gain` an atom end the fit.
-    finest : float
-        Where nothing can be added, `inner_tol` is lowered tenfold at a time, down to this share of it.
+    refinements : int
+        Where nothing can be added, `inner_tol` is lowered tenfold so many times before the fit ends.
     """
 
     growth: Growth = "exact"
@@ -61,10 +61,12 @@ class PalmOptions:
     polar_tol: float = 1e-3
     margin: float = 1e-3
     share: float = 0.0
-    inner_tol: float = 1e-5
+    candidates: int = 16
+    inner_tol: float = 3e-6
     max_inner: int = 500
+    code_steps: int = 4
     patience: int = 3
-    finest: float = 1e-2
+    refinements: int = 2
 
     def __post_init__(self) -> None:
         if self.growth not in GROWTH:
@@ -83,14 +85,16 @@ class _Run:
     def __init__(self, problem: Problem, settings: Settings, options: PalmOptions) -> None:
         self.problem, self.settings, self.options = problem, settings, options
         self.recorder = Recorder(problem, settings)
-        self.active = active_samples(problem)
+        reach = reach_at_zero(problem)
+        self.active = np.flatnonzero(reach > 1.0)
+        self.idle_polar = float(reach.max(initial=0.0, where=reach <= 1.0))
         self.objective = objective_on(problem, self.active)
-        inactive = np.ones(problem.n_samples, dtype=bool)
-        inactive[self.active] = False
-        self.constant = float(self.recorder.zero_by_sample[inactive].sum())
-        self.schedule = Schedule(settings.caps, options.preference, options.margin, options.share)
-        self.precision = 1.0
+        self.schedule = Schedule(
+            settings.caps, options.preference, options.margin, options.share, options.candidates
+        )
+        self.refinements = 0
         self.weak_steps = 0
+        self.has_grown = False
 
     def learn(self) -> Learned:
         """Descend, check, grow, until there is a reason to stop."""
@@ -103,7 +107,8 @@ class _Run:
             if reason is None:
                 point, reason = self.enlarge(point, found)
             if reason is not None:
-                return Learned(self.factors(point), self.recorder.history(), reason, len(self.recorder.steps))
+                factors = self.in_type_of_data(self.factors(point))
+                return Learned(factors, self.recorder.history(), reason, len(self.recorder.steps))
 
     def start(self) -> Point:
         """The first atoms: given, one random atom a side, or the worst singular pair."""
@@ -125,24 +130,27 @@ class _Run:
     def descend(self, point: Point) -> tuple[Point, list[float]]:
         """A descent, then unit atoms and no unused ones; f after every iteration."""
         if min(point.sizes) == 0:
-            return point, [self.objective.value(point) + self.constant]
+            return point, [self.objective.value(point) + self.recorder.zero]
         stop = Stop(
-            self.options.inner_tol * self.precision * self.recorder.decrease,
+            self.options.inner_tol * 0.1**self.refinements * self.recorder.decrease,
             self.options.max_inner,
+            self.options.code_steps,
             interrupted=lambda: self.recorder.out_of_time,
         )
         point, trace = descend(self.objective, point, stop)
         point = pruned(self.objective.normalized(point))
-        trace.append(min(trace[-1], self.objective.value(point)))
-        return point, [value + self.constant for value in trace]
+        trace.append(self.objective.value(point))
+        return point, [value + self.recorder.zero for value in trace]
 
     def record(self, point: Point, trace: list[float], found: Check) -> None:
         """One outer step of the history."""
         factors = self.factors(point)
         objective = float(self.problem.objective(factors).sum())
-        self.recorder.record(factors, objective, found.upper, trace)
+        self.recorder.record(
+            self.in_type_of_data(factors), objective, max(found.upper, self.idle_polar), trace
+        )
         steps = self.recorder.steps
-        if len(steps) > 1:
+        if self.has_grown:
             gained = steps[-1].attainment - steps[-2].attainment
             added = max(1, sum(steps[-1].atoms) - sum(steps[-2].atoms))
             self.weak_steps = self.weak_steps + 1 if gained < self.settings.min_gain * added else 0
@@ -164,17 +172,17 @@ class _Run:
         if not certified:
             grown = GROWTH[self.options.growth](self.objective, point, found, self.schedule)
             if grown is not None:
-                self.precision = 1.0
+                self.refinements, self.has_grown = 0, True
                 return grown, None
-        if self.precision > self.options.finest and min(point.sizes) > 0:
-            self.precision *= 0.1
+        if self.refinements < self.options.refinements and min(point.sizes) > 0:
+            self.refinements, self.has_grown = self.refinements + 1, False
             return point, None
         if certified:
             return point, f"the polar is within {self.options.polar_tol:g} of 1"
         return point, "no atom that the caps allow lowers the objective"
 
     def factors(self, point: Point) -> Factors:
-        """Unit-norm atoms, most used first, and codes for every sample."""
+        """Unit-norm atoms, most used first, and codes for every sample, in float64."""
         if min(point.sizes) == 0:
             return zero_factors(self.problem)
         codes = sparse_codes(point)
@@ -186,28 +194,33 @@ class _Run:
         )
         return Factors(list(point.dictionaries), spread).normalized().pruned().ordered()
 
+    def in_type_of_data(self, factors: Factors) -> Factors:
+        """The same factors, float32 for float32 data."""
+        dtype = self.problem.samples.dtype
+        dictionaries = [A.astype(dtype, copy=False) for A in factors.dictionaries]
+        return Factors(dictionaries, factors.codes.astype(dtype, copy=False))
 
-def active_samples(problem: Problem) -> NDArray[np.intp]:
-    """Samples whose zero codes may be improved by some dictionary: the others never need codes.
 
-    Zero codes are optimal for every dictionary of atoms with N_k <= 1 when the polar of the residual there is
-    at most alpha, upper bounds included. Samples that the regulariser couples are all kept, or all left.
+def reach_at_zero(problem: Problem) -> Float:
+    """An upper bound of polar(W_t) at zero codes, for every sample.
+
+    Where it is at most 1 zero codes are optimal for every dictionary of atoms with N_k <= 1, and the sample never
+    needs codes. A regulariser that couples the samples gives them all one value: they stay or go together.
     """
-    keep = []
-    for part in problem.parts():
-        upper = problem.regularizer.polar(problem.loss.influence(problem.data(part))).upper
-        keep.append(upper > problem.alpha)
-    alive = np.concatenate(keep)
-    if problem.regularizer.couples_samples:
-        alive[:] = alive.any()
-    return np.flatnonzero(alive)
+    reach = [
+        problem.regularizer.polar_upper(problem.loss.influence(problem.data(part))) / problem.alpha
+        for part in problem.parts()
+    ]
+    return np.concatenate(reach)
 
 
 def objective_on(problem: Problem, rows: NDArray[np.intp]) -> Objective:
-    """The objective on some of the samples, in the data's type."""
-    samples: Samples = problem.samples
-    mask = None if samples.mask is None else samples_second(samples.mask[rows])
-    smooth = Smooth(samples_second(samples.data[rows]), mask, problem.loss)
+    """The objective on some of the samples, in float64: float32 would stall well before the tolerances."""
+    data = samples_second(problem.samples.data[rows].astype(np.float64))
+    smooth: Smooth = Quadratic(data)
+    if not problem.is_plain:
+        mask = problem.samples.mask
+        smooth = Residual(data, None if mask is None else samples_second(mask[rows]), problem.loss)
     return Objective(smooth, problem.regularizer, problem.alpha)
 
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from septum.array import Float
 from septum.kronecker import Codes, flatten_codes
-from septum.learning.gradient import Point, Smooth, along_all, samples_first, samples_second
+from septum.learning.gradient import Block, Point, Smooth, axis_of, samples_first, samples_second
 from septum.regularizer import Regularizer
 
 # L_min of the dictionaries, relative to ||X||^2 / n_samples, and of the codes, where atoms are about one.
@@ -63,22 +63,18 @@ class Objective:
         codes = point.codes
         for mode, weight in enumerate(weights):
             shape = [1] * codes.ndim
-            shape[0 if mode == 0 else mode + 1] = weight.size
+            shape[axis_of(mode)] = weight.size
             codes = codes * weight.reshape(shape).astype(codes.dtype)
         return Point(self.unit_atoms(point), codes)
 
     def value(self, point: Point) -> float:
-        """f at a point."""
-        return self.smooth.value(self.smooth.error(_reconstruct(point))) + self.penalty(point)
+        """f at a point, less f at zero codes."""
+        return self.smooth.in_codes(point).value(point.codes) + self.penalty(point)
 
     def prox(self, codes: Float, level: float, sizes: tuple[int, ...]) -> Float:
         """prox of level times the norm of the codes, samples second."""
         ones = [np.ones(size) for size in sizes]
         return samples_second(self.regularizer.prox_codes(samples_first(codes), level, ones))
-
-
-def _reconstruct(point: Point) -> Float:
-    return along_all(point.codes, point.dictionaries, range(len(point.dictionaries)))
 
 
 def sparse_codes(point: Point) -> Codes:
@@ -89,17 +85,22 @@ def sparse_codes(point: Point) -> Codes:
 
 @dataclass(frozen=True)
 class Stop:
-    """When to end a descent: f falls by less than `tol` an iteration on average over `window`."""
+    """When to end a descent: f falls by less than `tol` an iteration on average over `window`.
+
+    `code_steps` proximal steps are taken in the codes for one in each dictionary: the codes are the slow block,
+    and with the dictionaries fixed a further step costs little.
+    """
 
     tol: float
     max_iter: int
+    code_steps: int = 1
     window: int = 5
     interrupted: Callable[[], bool] = lambda: False
 
 
 def descend(objective: Objective, start: Point, stop: Stop) -> tuple[Point, list[float]]:
-    """Descend from a point; the last point accepted, and f at the start and after each iteration."""
-    descent = _Descent(objective, start)
+    """Descend from a point: the last point accepted, and f - f(0) at the start and after each iteration."""
+    descent = _Descent(objective, start, stop.code_steps)
     for _ in range(stop.max_iter):
         if not descent.iterate() or stop.interrupted():
             break
@@ -112,8 +113,8 @@ def descend(objective: Objective, start: Point, stop: Stop) -> tuple[Point, list
 class _Descent:
     """The last two accepted points, the Lipschitz constants of the last iteration, and s."""
 
-    def __init__(self, objective: Objective, start: Point) -> None:
-        self.objective = objective
+    def __init__(self, objective: Objective, start: Point, code_steps: int) -> None:
+        self.objective, self.code_steps = objective, code_steps
         self.point = self.before = start
         n_modes = len(start.dictionaries)
         # Block k < n is the dictionary of mode k, block n the codes.
@@ -141,36 +142,36 @@ class _Descent:
         return True
 
     def sweep(self, weight: float) -> tuple[Point, list[float], float]:
-        """A proximal step in every block, extrapolated by at most `weight`, and f after it."""
-        point, lipschitz = self.point, list(self.lipschitz)
-        for block in self.order:
-            if block == len(point.dictionaries):
-                point, lipschitz[block] = self.step_codes(point, weight)
+        """A proximal step in every block, extrapolated by at most `weight`, and f - f(0) after it."""
+        smooth, point = self.objective.smooth, self.point
+        lipschitz = list(self.lipschitz)
+        for index in self.order:
+            is_codes = index == point.n_modes
+            block = smooth.in_codes(point) if is_codes else smooth.in_dictionary(point, index)
+            constant = max(block.lipschitz, self.least[index])
+            new = self.step(block, index, constant, self.ahead(index, constant, weight))
+            if is_codes:
+                for _ in range(self.code_steps - 1):
+                    new = self.step(block, index, constant, new)
+                point = Point(point.dictionaries, new)
             else:
-                point, lipschitz[block] = self.step_dictionary(point, block, weight)
-        return point, lipschitz, self.objective.value(point)
+                point = point.with_dictionary(index, new)
+            lipschitz[index] = constant
+        return point, lipschitz, block.value(new) + self.objective.penalty(point)
 
-    def extrapolation(self, block: int, constant: float, weight: float) -> float:
-        return min(weight, DAMPING * sqrt(self.lipschitz[block] / constant)) if weight > 0 else 0.0
+    def ahead(self, index: int, constant: float, weight: float) -> Float:
+        """A block extrapolated from the last two accepted points."""
+        here, before = _block_of(self.point, index), _block_of(self.before, index)
+        w = min(weight, DAMPING * sqrt(self.lipschitz[index] / constant)) if weight > 0 else 0.0
+        return here + w * (here - before) if w > 0 else here
 
-    def step_dictionary(self, point: Point, mode: int, weight: float) -> tuple[Point, float]:
-        smooth = self.objective.smooth
-        constant = max(smooth.dictionary_lipschitz(point, mode), self.least[mode])
-        w = self.extrapolation(mode, constant, weight)
-        here = self.point.dictionaries[mode]
-        ahead = point.with_dictionary(mode, here + w * (here - self.before.dictionaries[mode]))
-        gradient = smooth.dictionary_gradient(ahead, mode, smooth.residual(ahead))
-        moved = ahead.dictionaries[mode] - gradient / constant
-        atoms = self.objective.regularizer.project_atoms(moved, mode).astype(here.dtype, copy=False)
-        return point.with_dictionary(mode, atoms), constant
+    def step(self, block: Block, index: int, constant: float, start: Float) -> Float:
+        """One proximal gradient step of a block."""
+        moved = start - block.gradient(start) / constant
+        if index < len(self.point.dictionaries):
+            return self.objective.regularizer.project_atoms(moved, index)
+        return self.objective.prox(moved, self.objective.alpha / constant, self.point.sizes)
 
-    def step_codes(self, point: Point, weight: float) -> tuple[Point, float]:
-        smooth, alpha = self.objective.smooth, self.objective.alpha
-        block = len(point.dictionaries)
-        constant = max(smooth.code_lipschitz(point), self.least[block])
-        w = self.extrapolation(block, constant, weight)
-        here = self.point.codes
-        ahead = Point(point.dictionaries, here + w * (here - self.before.codes) if w else here)
-        moved = ahead.codes - smooth.code_gradient(ahead, smooth.residual(ahead)) / constant
-        codes = self.objective.prox(moved, alpha / constant, point.sizes).astype(here.dtype, copy=False)
-        return Point(point.dictionaries, codes), constant
+
+def _block_of(point: Point, index: int) -> Float:
+    return point.codes if index == point.n_modes else point.dictionaries[index]
