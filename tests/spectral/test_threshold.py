@@ -54,16 +54,23 @@ def test_relative_error_of_a_typical_sample():
     assert error < 5e-14
 
 
+@pytest.mark.parametrize("kind", ["gaussian", "ties", "rank one", "equal singular values"])
+@pytest.mark.parametrize("share", [0.05, 0.4, 0.9, 1.1])
+def test_inertia_counts_the_values_above(kind, share):
+    for x in make_samples((4, 9, 14), kind, 8):
+        sigma = np.linalg.svd(x, compute_uv=False)
+        alpha = share * sigma[0]
+        assert threshold.count_above(x @ x.T, alpha) == (sigma > alpha).sum()
+
+
 def test_a_failed_partial_decomposition_falls_back_on_the_whole(monkeypatch):
     X = make_samples((3, 50, 60), "gaussian", 5)
-    alpha = 0.9 * size(X)
-    eigh, failures = linalg.eigh, []
+    alpha = 0.98 * size(X)
+    failures = []
 
     def failing(gram, **options):
-        if "subset_by_value" in options:
-            failures.append(1)
-            raise linalg.LinAlgError("no convergence")
-        return eigh(gram, **options)
+        failures.append(1)
+        raise linalg.LinAlgError("no convergence")
 
     monkeypatch.setattr(threshold.linalg, "eigh", failing)
     np.testing.assert_allclose(shrink_singular_values(X, alpha)[0], plain(X, alpha), atol=1e-12 * size(X))

@@ -2,13 +2,14 @@
 
 D_alpha(X) = U diag((sigma - alpha)_+) V^T minimises 1/2 ||X - Z||_F^2 + alpha ||Z||_*. Only the pairs
 above alpha are needed: with U from the Gram matrix of the smaller side,
-D_alpha(X) = U diag((1 - alpha / sigma)_+) U^T X. Three ways to U:
+D_alpha(X) = U diag((1 - alpha / sigma)_+) U^T X. Ways to U:
 
-* all eigenvectors of all Gram matrices at once;
-* larger samples in which sum sigma^4 / alpha^4 says that few values exceed alpha: their vectors only,
-  which is faster below about an eighth of all;
-* samples in which alpha is below a ten-thousandth of sigma_max, where the Gram loses digits: a
-  singular value decomposition.
+* samples of few rows: all eigenvectors of all Gram matrices at once;
+* larger samples, one by one: the inertia of X X^T - alpha^2 I tells how many values exceed alpha (Sylvester's
+  law, one cheap factorisation); none, and the sample is done; few, and only their
+  vectors are computed; else all;
+* samples in which alpha is below a ten-thousandth of ||X||, where the Gram loses digits: a singular
+  value decomposition.
 
 Which one a sample takes depends on that sample alone.
 """
@@ -21,8 +22,8 @@ from septum.array import Float, chunks
 from septum.spectral.gramian import energy, gram_of_rows, scaled_wide
 
 GRAM_RANGE = 1e-4
-FEWEST_ROWS = 48
-LARGEST_SHARE = 1 / 3
+LARGE = 48
+FEW = 1 / 12
 
 
 def singular_values(matrices: Float, *, resolve: bool = True) -> Float:
@@ -74,31 +75,49 @@ def leading_vectors(block: Float, alpha: Float) -> list[tuple[NDArray[np.intp], 
         return []
     if block.shape[1] == 1:
         return [(alive, np.ones((alive.size, 1, 1)), np.sqrt(size[alive, None]))]
-    gram = gram_of_rows(block[alive])
-    few = (energy(gram) < LARGEST_SHARE * len(gram[0]) * alpha[alive] ** 4) & (len(gram[0]) >= FEWEST_ROWS)
-    groups = [_some_vectors(block, t, g, alpha[t]) for t, g in zip(alive[few], gram[few], strict=True)]
-    if not few.all():
-        groups.append(_all_vectors(block, alive[~few], gram[~few], alpha))
-    return [group for group in groups if group[2].size]
+    blurred = alpha[alive] < GRAM_RANGE * np.sqrt(size[alive])
+    groups = [_decomposed(block, alive[blurred])] if blurred.any() else []
+    clear = alive[~blurred]
+    if clear.size and block.shape[1] >= LARGE:
+        grams = gram_of_rows(block[clear])
+        found = [_one_sample(t, gram, alpha[t]) for t, gram in zip(clear, grams, strict=True)]
+        groups += [group for group in found if group[2].size]
+    elif clear.size:
+        groups.append(_all_vectors(clear, gram_of_rows(block[clear])))
+    return groups
 
 
-def _some_vectors(block: Float, t: int, gram: Float, alpha: float) -> tuple[NDArray[np.intp], Float, Float]:
-    """The eigenvectors above alpha^2 only; there alpha is never far below sigma_max."""
-    try:
-        squares, vectors = linalg.eigh(gram, subset_by_value=(alpha**2, np.inf), driver="evx", check_finite=False)
-    except linalg.LinAlgError:  # inverse iteration can fail on a cluster: then all of them
-        squares, vectors = linalg.eigh(gram, check_finite=False)
-        squares = np.maximum(squares, 0.0)
-    return np.array([t]), np.ascontiguousarray(vectors[None, :, ::-1]), np.sqrt(squares[None, ::-1])
+def count_above(gram: Float, alpha: float) -> int:
+    """How many eigenvalues exceed alpha^2: the positive ones of L D L^T = X X^T - alpha^2 I."""
+    shifted = gram - alpha**2 * np.eye(len(gram))
+    factor, pivots, _ = linalg.lapack.dsytrf(shifted, overwrite_a=True)
+    single = pivots > 0  # a pair of equal negative pivots is a 2 x 2 block with one eigenvalue of each sign
+    return int(np.count_nonzero(np.diag(factor)[single] > 0) + np.count_nonzero(~single) // 2)
 
 
-def _all_vectors(
-    block: Float, rows: NDArray[np.intp], gram: Float, alpha: Float
-) -> tuple[NDArray[np.intp], Float, Float]:
-    squares, vectors = np.linalg.eigh(gram)
+def _one_sample(t: int, gram: Float, alpha: float) -> tuple[NDArray[np.intp], Float, Float]:
+    rows, count = np.array([t]), count_above(gram, alpha)
+    if count == 0:
+        return rows, np.zeros((1, len(gram), 0)), np.zeros((1, 0))
+    if count <= FEW * len(gram):
+        try:
+            squares, vectors = linalg.eigh(
+                gram, subset_by_value=(alpha**2, np.inf), driver="evx", check_finite=False
+            )
+            return rows, np.ascontiguousarray(vectors[None, :, ::-1]), np.sqrt(squares[None, ::-1])
+        except linalg.LinAlgError:  # inverse iteration can fail on a cluster: then take all vectors
+            count = len(gram)
+    _, left, sigma = _all_vectors(rows, gram[None])
+    kept = min(count + 1, len(gram))  # one more, should rounding have hidden a value at alpha
+    return rows, np.ascontiguousarray(left[:, :, :kept]), sigma[:, :kept]
+
+
+def _all_vectors(rows: NDArray[np.intp], grams: Float) -> tuple[NDArray[np.intp], Float, Float]:
+    squares, vectors = np.linalg.eigh(grams)
     sigma = np.sqrt(np.maximum(squares[:, ::-1], 0.0))
-    left = np.ascontiguousarray(vectors[:, :, ::-1])
-    blurred = np.flatnonzero(alpha[rows] < GRAM_RANGE * sigma[:, 0])
-    if blurred.size:
-        left[blurred], sigma[blurred], _ = np.linalg.svd(block[rows[blurred]], full_matrices=False)
+    return rows, np.ascontiguousarray(vectors[:, :, ::-1]), sigma
+
+
+def _decomposed(block: Float, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], Float, Float]:
+    left, sigma, _ = np.linalg.svd(block[rows], full_matrices=False)
     return rows, left, sigma
