@@ -9,10 +9,10 @@ step and the gap. The momentum restarts when it points uphill (O'Donoghue and Ca
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from septum.coding.compiled import compiled
 from septum.coding.gap import duality_gap
-from septum.coding.mode import F64, OPTIONS, dense_image
+from septum.coding.mode import F64, dense_image
 
 
 class Momentum(NamedTuple):
@@ -26,7 +26,7 @@ class Momentum(NamedTuple):
     point_image: F64
 
 
-@njit(**OPTIONS)
+@compiled
 def make_momentum(length):
     return Momentum(
         np.empty(length),
@@ -38,7 +38,7 @@ def make_momentum(length):
     )
 
 
-@njit(**OPTIONS)
+@compiled
 def accelerate(grid, state, signal, alpha, positive, energy, target, limit, first, second):
     """Iterate from `state.codes` until the gap is at most `target`; return the gap and the iterations."""
     codes, image = state.codes, state.image
@@ -77,7 +77,7 @@ def accelerate(grid, state, signal, alpha, positive, energy, target, limit, firs
     return gap, limit
 
 
-@njit(**OPTIONS)
+@compiled
 def dense_gap(signal, codes, image, alpha, positive, energy):
     """The duality gap of dense codes from q = `signal` and G c = `image`."""
     largest = 0.0

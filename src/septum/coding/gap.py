@@ -8,12 +8,10 @@ s max|B| <= alpha (s max B <= alpha for non-negative codes), and
 each term of which is non-negative. The best s >= 0 is min(alpha / max|B|, 1 + <B, C> / ||R||^2).
 """
 
-from numba import njit
-
-from septum.coding.mode import OPTIONS
+from septum.coding.compiled import compiled
 
 
-@njit(**OPTIONS)
+@compiled
 def dual_scale(largest, aligned, energy, alpha):
     """s from max|B|, <B, C> and ||R||^2."""
     best = 1.0
@@ -24,7 +22,7 @@ def dual_scale(largest, aligned, energy, alpha):
     return max(best, 0.0)
 
 
-@njit(**OPTIONS)
+@compiled
 def duality_gap(largest, aligned, energy, total, alpha):
     """The gap from max|B|, <B, C>, ||R||^2 and ||C||_1."""
     energy = max(energy, 0.0)

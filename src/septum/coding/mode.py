@@ -14,15 +14,13 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from septum.array import Float
+from septum.coding.compiled import compiled
 
 F64 = NDArray[np.float64]
 Index = NDArray[np.int64]
-
-OPTIONS = {"cache": True, "nogil": True, "fastmath": {"contract", "reassoc", "nsz"}}
 
 
 class Grid(NamedTuple):
@@ -37,6 +35,7 @@ class Grid(NamedTuple):
     gram_start: Index
     forward: Index  # the cheapest order of the modes when correlating
     lipschitz: float  # the largest eigenvalue of the joint Gram
+    coherence: float  # the largest |cosine| between two joint atoms
 
 
 def make_grid(dictionaries: Sequence[Float]) -> Grid:
@@ -54,14 +53,23 @@ def make_grid(dictionaries: Sequence[Float]) -> Grid:
         gram_start=_starts([G.size for G in grams]),
         forward=np.argsort([A.shape[1] / A.shape[0] for A in matrices], kind="stable").astype(np.int64),
         lipschitz=float(prod(top)) * (1 + 1e-12),
+        coherence=max(_coherence(G) for G in grams),
     )
+
+
+def _coherence(gram: F64) -> float:
+    norm = np.sqrt(np.diag(gram))
+    used = norm > 0
+    cosine = np.abs(gram[np.ix_(used, used)]) / np.multiply.outer(norm[used], norm[used])
+    np.fill_diagonal(cosine, 0.0)
+    return float(cosine.max(initial=0.0))
 
 
 def _starts(lengths: Sequence[int]) -> Index:
     return np.cumsum([0, *lengths[:-1]]).astype(np.int64)
 
 
-@njit(**OPTIONS)
+@compiled
 def apply(matrix, tensor, lead, trail, out):
     """out[p] = matrix @ tensor[p] for p < lead, on flat (lead, columns, trail) and (lead, rows, trail)."""
     rows, columns = matrix.shape
@@ -75,7 +83,7 @@ def apply(matrix, tensor, lead, trail, out):
         np.dot(matrix, source, out[p * rows * trail : (p + 1) * rows * trail].reshape(rows, trail))
 
 
-@njit(**OPTIONS)
+@compiled
 def product(shape, first, last):
     """shape[first] * ... * shape[last - 1]."""
     total = 1
@@ -84,7 +92,7 @@ def product(shape, first, last):
     return total
 
 
-@njit(**OPTIONS)
+@compiled
 def partial_size(grid):
     """The largest array met on the way between a sample and its codes, in either direction."""
     n = len(grid.sizes)
@@ -96,7 +104,7 @@ def partial_size(grid):
     return largest
 
 
-@njit(**OPTIONS)
+@compiled
 def correlate(grid, sample, first, second, out):
     """out = sample x_1 A_1^T ... x_n A_n^T, through two buffers of `partial_size(grid)`."""
     n = len(grid.sizes)
@@ -113,7 +121,7 @@ def correlate(grid, sample, first, second, out):
         source = target
 
 
-@njit(**OPTIONS)
+@compiled
 def multiply(grid, codes, first, second, out):
     """out = codes x_1 A_1 ... x_n A_n for the dense codes of one sample."""
     n = len(grid.sizes)
@@ -130,7 +138,7 @@ def multiply(grid, codes, first, second, out):
         source = target
 
 
-@njit(**OPTIONS)
+@compiled
 def dense_image(grid, codes, first, second, out):
     """out = codes x_1 G_1 ... x_n G_n, the joint Gram applied to the dense codes of one sample."""
     n = len(grid.ranks)
@@ -145,7 +153,7 @@ def dense_image(grid, codes, first, second, out):
         source = target
 
 
-@njit(**OPTIONS)
+@compiled
 def sparse_image(grid, index, value, count, slot, first, second, out):
     """The joint Gram applied to `count` nonzero codes: only the nonzero rows of C meet the last mode's Gram.
 
@@ -189,7 +197,7 @@ def sparse_image(grid, index, value, count, slot, first, second, out):
         slot[index[a] // width] = -1
 
 
-@njit(**OPTIONS)
+@compiled
 def _leading_grams(grid, first, second, out):
     n = len(grid.ranks)
     source = first
@@ -203,7 +211,7 @@ def _leading_grams(grid, first, second, out):
         source = target
 
 
-@njit(**OPTIONS)
+@compiled
 def gram_diagonal(grid, index):
     """The squared norm of a joint atom."""
     total = 1.0
@@ -217,20 +225,42 @@ def gram_diagonal(grid, index):
     return total
 
 
-@njit(**OPTIONS)
-def gram_row(grid, index, modes, count, out):
-    """out[b] = the joint Gram between atom `index` and the `count` atoms whose indices along each mode are `modes`."""
-    rest = index
+@compiled
+def extend_gram(grid, modes, old, size, out):
+    """Rows and columns old .. size - 1 of out[a, b], the joint Gram of atoms with indices `modes` along each mode."""
+    n = len(grid.ranks)
+    if n == 2:
+        _pair_gram(grid.grams, grid.ranks, grid.gram_start, modes, old, size, out)
+        return
+    for a in range(size):
+        first = old if a < old else 0
+        out[a, first:size] = 1.0
+        for k in range(n):
+            before = grid.gram_start[k] + modes[k, a] * grid.ranks[k]
+            for b in range(first, size):
+                out[a, b] *= grid.grams[before + modes[k, b]]
+
+
+@compiled
+def _pair_gram(grams, ranks, starts, modes, old, size, out):
+    for a in range(size):
+        above = modes[0, a] * ranks[0]
+        beside = starts[1] + modes[1, a] * ranks[1]
+        for b in range(old if a < old else 0, size):
+            out[a, b] = grams[above + modes[0, b]] * grams[beside + modes[1, b]]
+
+
+@compiled
+def cosine(grid, a, b):
+    """|<atom a, atom b>| over the product of their norms, for flat indices of nonzero joint atoms."""
+    inner, first, second = 1.0, 1.0, 1.0
     for step in range(len(grid.ranks)):
         k = len(grid.ranks) - 1 - step
-        r = grid.ranks[k]
-        start = grid.gram_start[k] + (rest % r) * r
-        rest //= r
-        row = grid.grams[start : start + r]
-        along = modes[k]
-        if step == 0:
-            for b in range(count):
-                out[b] = row[along[b]]
-        else:
-            for b in range(count):
-                out[b] *= row[along[b]]
+        r, start = grid.ranks[k], grid.gram_start[k]
+        i, j = a % r, b % r
+        a //= r
+        b //= r
+        inner *= grid.grams[start + i * r + j]
+        first *= grid.grams[start + i * r + i]
+        second *= grid.grams[start + j * r + j]
+    return abs(inner) / (first * second) ** 0.5

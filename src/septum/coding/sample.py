@@ -11,23 +11,32 @@ The gap that stops a sample is the full one, from a gradient computed afresh fro
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from septum.coding.accelerated import Momentum, accelerate, make_momentum
+from septum.coding.compiled import compiled
 from septum.coding.gap import duality_gap
 from septum.coding.mode import (
     F64,
-    OPTIONS,
     Index,
     correlate,
+    cosine,
+    extend_gram,
     gram_diagonal,
+    multiply,
     partial_size,
     product,
     sparse_image,
 )
-from septum.coding.working_set import WorkingSet, append_atom, descend, make_working_set, refresh_residual
+from septum.coding.working_set import (
+    WorkingSet,
+    descend,
+    make_working_set,
+    name_atom,
+    refresh_residual,
+)
 
 FIRST_ATOMS = 16
+DISTINCT = 0.6  # joint atoms with a larger cosine do not enter in the same round
 MAX_ROUNDS = 100
 MAX_SWEEPS = 2000
 MAX_STEPS = 20000
@@ -44,13 +53,13 @@ class Desk(NamedTuple):
     member: Index  # 1 where an atom is in the working set
     candidate: Index
     violation: F64
-    index: Index  # the codes so far: flat index and value
+    atom: Index  # the codes so far: flat index and value
     value: F64
     work: WorkingSet
     momentum: Momentum
 
 
-@njit(**OPTIONS)
+@compiled
 def make_desk(grid, capacity):
     """Room for samples of the grid's shape and working sets of up to `capacity` atoms."""
     n = len(grid.ranks)
@@ -75,32 +84,33 @@ def make_desk(grid, capacity):
     )
 
 
-@njit(**OPTIONS)
-def solve_sample(grid, desk, sample, alpha, positive, single, share, count):
-    """Codes of one sample; `count` warm codes stand in desk.index and desk.value, and the result replaces them.
+@compiled
+def solve_sample(grid, desk, sample, alpha, positive, single, share, target, count):
+    """Codes of one sample; `count` warm codes stand in desk.atom and desk.value, and the result replaces them.
 
-    Stops at a gap of `share` * 1/2 ||X||^2. `single`: the codes are rounded to float32, and the gap is of these.
-    Returns the number of nonzero codes, the gap and the iterations.
+    Stops at a gap of `target` + `share` * 1/2 ||X||^2, the goal. `single`: the codes are rounded to float32, and
+    the gap is of these.
+    Returns the number of nonzero codes, the gap, the goal and the iterations.
     """
     energy = 0.0
     for entry in sample:
         energy += entry * entry
-    target = share * 0.5 * energy
+    goal = target + share * 0.5 * energy
     correlate(grid, sample, desk.first, desk.second, desk.signal)
     largest = 0.0
     for q in desk.signal:
         largest = max(largest, q if positive else abs(q))
     if largest <= alpha:
-        return 0, 0.0, 0
+        return 0, 0.0, goal, 0
     size = _seed(grid, desk, count, positive)
-    count, gap, spent, finished = _grow(grid, desk, size, alpha, positive, single, energy, target)
+    count, gap, spent, finished = _grow(grid, desk, size, alpha, positive, single, energy, goal)
     if not finished:
-        count, gap, more = _accelerate(grid, desk, count, alpha, positive, single, energy, target)
+        count, gap, more = _accelerate(grid, desk, count, alpha, positive, single, energy, goal)
         spent += more
-    return count, gap, spent
+    return count, gap, goal, spent
 
 
-@njit(**OPTIONS)
+@compiled
 def _seed(grid, desk, count, positive):
     """The working set of the warm codes; codes on zero atoms, or of the wrong sign, are dropped."""
     work = desk.work
@@ -108,21 +118,22 @@ def _seed(grid, desk, count, positive):
     if count > len(work.codes) // 2:
         return 0
     for a in range(count):
-        index, value = desk.index[a], desk.value[a]
+        index, value = desk.atom[a], desk.value[a]
         if value == 0.0 or (positive and value < 0.0) or gram_diagonal(grid, index) <= 0.0:
             continue
-        append_atom(grid, work, size, index, value, desk.signal[index])
+        name_atom(grid, work, size, index, value, desk.signal[index])
         size += 1
+    extend_gram(grid, work.modes, 0, size, work.gram)
     return size
 
 
-@njit(**OPTIONS)
+@compiled
 def _grow(grid, desk, size, alpha, positive, single, energy, target):
     """Rounds of the working set; `finished` is False when the sample is for FISTA."""
     work = desk.work
     capacity = len(work.codes)
     for a in range(size):
-        desk.member[work.index[a]] = 1
+        desk.member[work.atom[a]] = 1
     count = _collect(desk, size, False)
     gap = _full_gap(grid, desk, count, alpha, positive, energy)
     spent = 0
@@ -133,16 +144,17 @@ def _grow(grid, desk, size, alpha, positive, single, energy, target):
             finished = True
             break
         room = max(FIRST_ATOMS, count)
-        fresh = _violators(desk, alpha, positive, room)
+        fresh = _violators(grid, desk, alpha, positive, room)
         if size + fresh > capacity:
             size = _compact(desk, size)
             if size + fresh > capacity:
                 break
         for a in range(fresh):
             index = desk.candidate[a]
-            append_atom(grid, work, size, index, 0.0, desk.signal[index])
+            name_atom(grid, work, size + a, index, 0.0, desk.signal[index])
             desk.member[index] = 1
-            size += 1
+        extend_gram(grid, work.modes, size, size + fresh, work.gram)
+        size += fresh
         refresh_residual(work, size)
         aim = max(0.25 * target, inner_share * gap)
         before = gap
@@ -156,11 +168,11 @@ def _grow(grid, desk, size, alpha, positive, single, energy, target):
                 finished = True  # as far as rounding lets it go
                 break
     for a in range(size):
-        desk.member[work.index[a]] = 0
+        desk.member[work.atom[a]] = 0
     return count, gap, spent, finished
 
 
-@njit(**OPTIONS)
+@compiled
 def _collect(desk, size, single):
     """Copy the nonzero codes of the working set to the desk, rounded to float32 if asked."""
     count = 0
@@ -169,13 +181,13 @@ def _collect(desk, size, single):
         if single:
             value = np.float64(np.float32(value))
         if value != 0.0:
-            desk.index[count] = desk.work.index[a]
+            desk.atom[count] = desk.work.atom[a]
             desk.value[count] = value
             count += 1
     return count
 
 
-@njit(**OPTIONS)
+@compiled
 def _full_gap(grid, desk, count, alpha, positive, energy):
     """The gradient and the duality gap of the codes on the desk, afresh."""
     gradient, signal = desk.gradient, desk.signal
@@ -183,7 +195,7 @@ def _full_gap(grid, desk, count, alpha, positive, energy):
     if count == 0:
         gradient[:] = signal
     else:
-        sparse_image(grid, desk.index, desk.value, count, desk.slot, desk.first, desk.second, gradient)
+        sparse_image(grid, desk.atom, desk.value, count, desk.slot, desk.first, desk.second, gradient)
         for a in range(len(signal)):
             gradient[a] = signal[a] - gradient[a]
     if positive:
@@ -197,14 +209,14 @@ def _full_gap(grid, desk, count, alpha, positive, energy):
     fitted = 0.0
     for a in range(count):
         c = desk.value[a]
-        aligned += gradient[desk.index[a]] * c
-        fitted += signal[desk.index[a]] * c
+        aligned += gradient[desk.atom[a]] * c
+        fitted += signal[desk.atom[a]] * c
         total += abs(c)
     return duality_gap(largest, aligned, energy - fitted - aligned, total, alpha)
 
 
-@njit(**OPTIONS)
-def _violators(desk, alpha, positive, room):
+@compiled
+def _violators(grid, desk, alpha, positive, room):
     """Put up to `room` atoms outside the set with the largest |gradient| > alpha on desk.candidate."""
     found = 0
     for a in range(len(desk.gradient)):
@@ -214,31 +226,85 @@ def _violators(desk, alpha, positive, room):
             desk.candidate[found] = a
             desk.violation[found] = size
             found += 1
+    if grid.coherence > DISTINCT:
+        return _distinct(grid, desk, _strongest(desk, found, 4 * room), room)
+    return _strongest(desk, found, room)
+
+
+@compiled
+def _strongest(desk, found, room):
+    """Keep about `room` of the candidates, those with the largest violation."""
     if found <= room:
         return found
-    edge = np.partition(desk.violation[:found], found - room)[found - room]
+    edge = _edge(desk.violation, found, room)
     kept = 0
     for a in range(found):
         if desk.violation[a] >= edge and kept < room:
             desk.candidate[kept] = desk.candidate[a]
+            desk.violation[kept] = desk.violation[a]
             kept += 1
     return kept
 
 
-@njit(**OPTIONS)
+@compiled
+def _distinct(grid, desk, found, room):
+    """Keep up to `room` candidates, strongest first, each unlike those before it."""
+    candidate, violation = desk.candidate, desk.violation
+    kept = 0
+    while kept < room and kept < found:
+        best = kept
+        for a in range(kept, found):
+            if violation[a] > violation[best]:
+                best = a
+        candidate[kept], candidate[best] = candidate[best], candidate[kept]
+        violation[kept], violation[best] = violation[best], violation[kept]
+        last = kept + 1
+        for a in range(kept + 1, found):
+            if cosine(grid, candidate[kept], candidate[a]) <= DISTINCT:
+                candidate[last], candidate[a] = candidate[a], candidate[last]
+                violation[last], violation[a] = violation[a], violation[last]
+                last += 1
+        found = last
+        kept += 1
+    return kept
+
+
+@compiled
+def _edge(value, count, room):
+    """A level that about `room` of the values reach: between half of it and all, by bisection."""
+    low, high = value[0], value[0]
+    for a in range(count):
+        low = min(low, value[a])
+        high = max(high, value[a])
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        above = 0
+        for a in range(count):
+            if value[a] >= middle:
+                above += 1
+        if above > room:
+            low = middle
+        else:
+            high = middle
+            if 2 * above >= room:
+                break
+    return high
+
+
+@compiled
 def _compact(desk, size):
     """Keep only the atoms with a nonzero code; their Gram moves up with them."""
     work = desk.work
     kept = 0
     for a in range(size):
         if work.codes[a] == 0.0:
-            desk.member[work.index[a]] = 0
+            desk.member[work.atom[a]] = 0
             continue
         work.support[kept] = a
         kept += 1
     for i in range(kept):
         a = work.support[i]
-        work.index[i] = work.index[a]
+        work.atom[i] = work.atom[a]
         work.modes[:, i] = work.modes[:, a]
         work.codes[i] = work.codes[a]
         work.signal[i] = work.signal[a]
@@ -247,13 +313,13 @@ def _compact(desk, size):
     return kept
 
 
-@njit(**OPTIONS)
+@compiled
 def _accelerate(grid, desk, count, alpha, positive, single, energy, target):
     """FISTA from the codes on the desk."""
     state = desk.momentum
     state.codes[:] = 0.0
     for a in range(count):
-        state.codes[desk.index[a]] = desk.value[a]
+        state.codes[desk.atom[a]] = desk.value[a]
     aim = 0.5 * target if single else target
     for _ in range(3):
         _, spent = accelerate(
@@ -263,7 +329,7 @@ def _accelerate(grid, desk, count, alpha, positive, single, energy, target):
         for a in range(len(state.codes)):
             value = np.float64(np.float32(state.codes[a])) if single else state.codes[a]
             if value != 0.0:
-                desk.index[count] = a
+                desk.atom[count] = a
                 desk.value[count] = value
                 count += 1
         gap = _full_gap(grid, desk, count, alpha, positive, energy)
@@ -273,11 +339,14 @@ def _accelerate(grid, desk, count, alpha, positive, single, energy, target):
     return count, gap, spent
 
 
-@njit(**OPTIONS)
-def solve_run(grid, samples, alpha, positive, single, share, warm_start, warm_index, warm_value, capacity):
+@compiled
+def solve_run(
+    grid, samples, alpha, positive, single, share, target, warm_start, warm_index, warm_value, capacity
+):
     """Codes of a run of samples (n_samples, d_1 ... d_n), with warm codes in CSR form.
 
-    Returns the codes' row pointers, flat indices and values (each row in order), the gaps and the iterations.
+    Returns the codes' row pointers, flat indices and values (each row in order), the gaps, the
+    iterations, and whether each gap is small enough.
     """
     n_samples = len(samples)
     desk = make_desk(grid, capacity)
@@ -285,14 +354,16 @@ def solve_run(grid, samples, alpha, positive, single, share, warm_start, warm_in
     index = np.empty(1024, np.int64)
     value = np.empty(1024)
     gap = np.empty(n_samples)
+    converged = np.empty(n_samples, np.bool_)
     spent = np.empty(n_samples, np.int64)
     for t in range(n_samples):
         warm = warm_start[t + 1] - warm_start[t]
-        desk.index[:warm] = warm_index[warm_start[t] : warm_start[t + 1]]
+        desk.atom[:warm] = warm_index[warm_start[t] : warm_start[t + 1]]
         desk.value[:warm] = warm_value[warm_start[t] : warm_start[t + 1]]
-        count, gap[t], spent[t] = solve_sample(
-            grid, desk, samples[t], alpha, positive, single, share[t], warm
+        count, gap[t], goal, spent[t] = solve_sample(
+            grid, desk, samples[t], alpha, positive, single, share, target[t], warm
         )
+        converged[t] = gap[t] <= goal
         base = pointer[t]
         pointer[t + 1] = base + count
         if base + count > len(index):
@@ -300,8 +371,44 @@ def solve_run(grid, samples, alpha, positive, single, share, warm_start, warm_in
             longer_index, longer_value = np.empty(room, np.int64), np.empty(room)
             longer_index[:base], longer_value[:base] = index[:base], value[:base]
             index, value = longer_index, longer_value
-        order = np.argsort(desk.index[:count])
+        order = np.argsort(desk.atom[:count])
         for a in range(count):
-            index[base + a] = desk.index[order[a]]
+            index[base + a] = desk.atom[order[a]]
             value[base + a] = desk.value[order[a]]
-    return pointer, index[: pointer[-1]], value[: pointer[-1]], gap, spent
+    return pointer, index[: pointer[-1]], value[: pointer[-1]], gap, spent, converged
+
+
+@compiled
+def reconstruct_run(grid, pointer, index, value, out):
+    """out[t] = C_t x_1 A_1 ... x_n A_n for CSR codes; `out` is (n_samples, d_1 ... d_n)."""
+    length = product(grid.ranks, 0, len(grid.ranks))
+    first, second = np.empty(partial_size(grid)), np.empty(partial_size(grid))
+    codes = np.zeros(length)
+    for t in range(len(out)):
+        if pointer[t] == pointer[t + 1]:
+            out[t] = 0.0
+            continue
+        for a in range(pointer[t], pointer[t + 1]):
+            codes[index[a]] = value[a]
+        multiply(grid, codes, first, second, out[t])
+        for a in range(pointer[t], pointer[t + 1]):
+            codes[index[a]] = 0.0
+
+
+@compiled
+def correlate_run(grid, residuals, pointer, index, value, positive, largest, aligned, total):
+    """For residuals R_t and CSR codes: max |B|, <B, C> and ||C||_1, with B the correlations of R_t."""
+    length = product(grid.ranks, 0, len(grid.ranks))
+    first, second = np.empty(partial_size(grid)), np.empty(partial_size(grid))
+    gradient = np.empty(length)
+    for t in range(len(residuals)):
+        correlate(grid, residuals[t], first, second, gradient)
+        top = 0.0
+        for g in gradient:
+            top = max(top, g if positive else abs(g))
+        inner = 0.0
+        norm = 0.0
+        for a in range(pointer[t], pointer[t + 1]):
+            inner += gradient[index[a]] * value[a]
+            norm += abs(value[a])
+        largest[t], aligned[t], total[t] = top, inner, norm

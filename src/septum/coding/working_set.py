@@ -14,17 +14,19 @@ the objective. A Newton step costs as much as about |F| / 8 sweeps, and is tried
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from septum.coding.cholesky import factorise, solve
+from septum.coding.compiled import compiled
 from septum.coding.gap import duality_gap
-from septum.coding.mode import F64, OPTIONS, Index, gram_row
+from septum.coding.mode import F64, Index
+
+PADDING = 8  # rows a multiple of 4096 bytes apart would share one set of the cache
 
 
 class WorkingSet(NamedTuple):
     """Room for a working set of some capacity: names, Gram, codes and correlations of its atoms."""
 
-    index: Index  # flat index of each atom
+    atom: Index  # flat index of each atom
     modes: Index  # (n, capacity): its index along each mode
     gram: F64  # (capacity, capacity)
     codes: F64
@@ -37,17 +39,17 @@ class WorkingSet(NamedTuple):
     support: Index
 
 
-@njit(**OPTIONS)
+@compiled
 def make_working_set(n_modes, capacity):
     """An empty working set."""
     return WorkingSet(
         np.zeros(capacity, np.int64),
         np.zeros((n_modes, capacity), np.int64),
-        np.zeros((capacity, capacity)),
+        np.zeros((capacity, capacity + PADDING)),
         np.zeros(capacity),
         np.zeros(capacity),
         np.zeros(capacity),
-        np.zeros((capacity, capacity)),
+        np.zeros((capacity, capacity + PADDING)),
         np.zeros(capacity),
         np.zeros(capacity),
         np.zeros(capacity),
@@ -55,24 +57,20 @@ def make_working_set(n_modes, capacity):
     )
 
 
-@njit(**OPTIONS)
-def append_atom(grid, work, size, index, code, signal):
-    """Add an atom at position `size`: its name, code, correlation and its row and column of the Gram."""
-    work.index[size] = index
+@compiled
+def name_atom(grid, work, size, index, code, signal):
+    """Put an atom at position `size`: its names, code and correlation; `extend_gram` does the rest."""
+    work.atom[size] = index
     rest = index
     for step in range(len(grid.ranks)):
         k = len(grid.ranks) - 1 - step
         work.modes[k, size] = rest % grid.ranks[k]
         rest //= grid.ranks[k]
-    row = work.gram[size]
-    gram_row(grid, index, work.modes, size + 1, row)
-    for b in range(size):
-        work.gram[b, size] = row[b]
     work.codes[size] = code
     work.signal[size] = signal
 
 
-@njit(**OPTIONS)
+@compiled
 def refresh_residual(work, size):
     """g = q - G c from scratch."""
     work.residual[:size] = work.signal[:size]
@@ -84,7 +82,7 @@ def refresh_residual(work, size):
                 work.residual[b] -= code * row[b]
 
 
-@njit(**OPTIONS)
+@compiled
 def descend(work, size, alpha, positive, energy, target, limit):
     """Lower the restricted objective until its gap is at most `target`; return the gap and the sweeps made.
 
@@ -105,7 +103,7 @@ def descend(work, size, alpha, positive, energy, target, limit):
     return gap, sweeps
 
 
-@njit(**OPTIONS)
+@compiled
 def _sweep(work, size, alpha, positive):
     active = 0
     residual = work.residual
@@ -129,7 +127,7 @@ def _sweep(work, size, alpha, positive):
     return active
 
 
-@njit(**OPTIONS)
+@compiled
 def _restricted_gap(work, size, alpha, positive, energy):
     largest = 0.0
     aligned = 0.0
@@ -145,7 +143,7 @@ def _restricted_gap(work, size, alpha, positive, energy):
     return duality_gap(largest, aligned, energy - fitted - aligned, total, alpha)
 
 
-@njit(**OPTIONS)
+@compiled
 def _newton(work, size, alpha, positive):
     count = _newton_direction(work, size, alpha)
     length = _line_search(work, count, alpha, positive)
@@ -161,7 +159,7 @@ def _newton(work, size, alpha, positive):
                 work.residual[b] -= change * row[b]
 
 
-@njit(**OPTIONS)
+@compiled
 def _newton_direction(work, size, alpha):
     """Fill `support`, `pull` = g_F - alpha sign(c_F) and `step` = G_FF^-1 pull; return |F|."""
     count = 0
@@ -182,7 +180,7 @@ def _newton_direction(work, size, alpha):
     return count
 
 
-@njit(**OPTIONS)
+@compiled
 def _line_search(work, count, alpha, positive):
     """The t in [0, 1] that minimises the objective along the step; `skipped` becomes 2 for a code that ends at zero.
 
