@@ -18,7 +18,8 @@ from septum.errors import InvalidInputError, InvalidTypeError
 # NumPy's own types cannot follow dtype through arithmetic; the doors below are where it is checked.
 Float = NDArray[Any]
 
-CHUNK_BYTES = 64 * 2**20
+# A few arrays of this size stay in the cache of a core: measured 2-3 times as fast as ranges of 64 MiB.
+CHUNK_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True)
