@@ -267,7 +267,9 @@ def test_where_zero_is_optimal_it_says_so(n_modes, init):
     for norms in atom_norms(result.factors.dictionaries):
         np.testing.assert_allclose(norms, 1.0)
     assert "zero codes are optimal" in result.stopped_because
-    assert certify_factors(problem, result.factors).verdict == "optimal"
+    certificate = certify_factors(problem, result.factors)
+    assert certificate.verdict == "optimal"
+    assert result.history["polar"][-1] == pytest.approx(certificate.polar.upper, rel=1e-9)
 
 
 def test_data_that_is_all_zero():
@@ -302,6 +304,13 @@ def test_given_dictionaries_are_used():
 def test_a_given_zero_dictionary_falls_back_on_singular_vectors(synthetic):
     _, result = run(synthetic, 0.9, start=[np.zeros((10, 2)), np.zeros((100, 3))])
     assert result.history["attainment"][-1] >= 0.975
+
+
+def test_useless_given_atoms_do_not_hold_the_places_that_the_caps_leave(synthetic):
+    useless = [np.eye(10)[:, :1], np.eye(100)[:, :1]]
+    _, given = run(synthetic, 0.9, start=useless, caps=(1, 1))
+    _, plain = run(synthetic, 0.9, caps=(1, 1))
+    assert given.history["objective"][-1] == pytest.approx(plain.history["objective"][-1], rel=1e-9)
 
 
 # --- symmetries ---------------------------------------------------------------------------------
