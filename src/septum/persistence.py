@@ -308,12 +308,12 @@ def _write_online(online: Online, fitted: dict[str, Any], arrays: dict[str, NDAr
     for k, (A, known) in enumerate(zip(online.dictionaries, online.statistics, strict=True)):
         arrays[f"online/{k}/dictionary"] = A
         arrays[f"online/{k}/gram"], arrays[f"online/{k}/cross"] = known.gram, known.cross
-        arrays[f"online/{k}/mass"] = known.mass
+        arrays[f"online/{k}/mass"], arrays[f"online/{k}/seen"] = known.mass, known.seen
 
 
 def _read_online(record: dict[str, Any], arrays: dict[str, NDArray]) -> Online:
     modes = range(len(record["limit"]))
-    known = [Statistic(*[arrays[f"online/{k}/{part}"] for part in ("gram", "cross", "mass")]) for k in modes]
+    known = [Statistic(*[arrays[f"online/{k}/{part}"] for part in ("gram", "cross", "mass", "seen")]) for k in modes]
     dictionaries = [arrays[f"online/{k}/dictionary"] for k in modes]
     return Online(dictionaries, known, record["n_samples"], record["n_steps"], tuple(record["limit"]))
 

@@ -36,8 +36,8 @@ from septum.coding.thread import single_blas_thread
 from septum.errors import InvalidInputError
 from septum.factors import Factors
 from septum.kronecker import Codes, code_indices, multiply_sparse, sizes
+from septum.learning.renewal import best_addition, novel, removal_cost, unexplained
 from septum.problem import Problem
-from septum.spectral import largest_singular_values, unfold
 
 FADING = 4.0
 SWEEPS = 2
@@ -46,49 +46,54 @@ CODE_TOLERANCE = 1e-5
 
 # An atom is idle when its codes weigh less than this share of the mode's mean.
 IDLE_SHARE = 1e-3
-# A new atom must differ from those there by this much in absolute cosine.
-NOVELTY = 0.999
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """What the past says about one mode: gram (r, r), cross (d, r) and mass (r,)."""
+    """What the past says about one mode: gram (r, r), cross (d, r), mass (r,) and seen (r,).
+
+    `seen` is the number of samples, faded like the rest, that each atom could have served.
+    """
 
     gram: Float
     cross: Float
     mass: Float
+    seen: Float
 
     @classmethod
     def empty(cls, length: int, size: int) -> "Statistic":
-        return cls(np.zeros((size, size)), np.zeros((length, size)), np.zeros(size))
+        return cls(np.zeros((size, size)), np.zeros((length, size)), np.zeros(size), np.zeros(size))
 
     def __add__(self, other: "Statistic") -> "Statistic":
-        return Statistic(self.gram + other.gram, self.cross + other.cross, self.mass + other.mass)
+        return Statistic(
+            self.gram + other.gram, self.cross + other.cross, self.mass + other.mass, self.seen + other.seen
+        )
 
     def faded(self, weight: float) -> "Statistic":
-        return Statistic(weight * self.gram, weight * self.cross, weight * self.mass)
+        return Statistic(weight * self.gram, weight * self.cross, weight * self.mass, weight * self.seen)
 
     def rescaled(self, norm: Float) -> "Statistic":
         """After the codes on every atom were multiplied by `norm`."""
-        return Statistic(self.gram * np.outer(norm, norm), self.cross * norm, self.mass * norm)
+        return replace(self, gram=self.gram * np.outer(norm, norm), cross=self.cross * norm, mass=self.mass * norm)
 
     def taken(self, chosen: NDArray[np.intp]) -> "Statistic":
         """Of the named atoms, in that order."""
-        return Statistic(self.gram[np.ix_(chosen, chosen)], self.cross[:, chosen], self.mass[chosen])
+        gram = self.gram[np.ix_(chosen, chosen)]
+        return Statistic(gram, self.cross[:, chosen], self.mass[chosen], self.seen[chosen])
 
     def renewed(self, fresh: NDArray[np.intp], size: int) -> "Statistic":
         """For `size` atoms, those named in `fresh` without a past."""
         out = Statistic.empty(self.cross.shape[0], size)
         old = np.setdiff1d(np.arange(self.mass.size), fresh)
         out.gram[np.ix_(old, old)] = self.gram[np.ix_(old, old)]
-        out.cross[:, old], out.mass[old] = self.cross[:, old], self.mass[old]
+        out.cross[:, old], out.mass[old], out.seen[old] = self.cross[:, old], self.mass[old], self.seen[old]
         return out
 
 
 def statistic(problem: Problem, dictionaries: Sequence[Float], codes: Codes, mode: int) -> Statistic:
     """The sums over a problem's samples for one mode, in ranges that fit in memory."""
     length, size = dictionaries[mode].shape
-    total = Statistic.empty(length, size)
+    total = replace(Statistic.empty(length, size), seen=np.full(size, float(problem.n_samples)))
     if codes.nnz == 0:
         return total
     partial = [A if k != mode else np.eye(size) for k, A in enumerate(dictionaries)]
@@ -96,7 +101,7 @@ def statistic(problem: Problem, dictionaries: Sequence[Float], codes: Codes, mod
     for part in chunks(problem.n_samples, 8 * width * (size + 2 * length)):
         P = _mode_rows(multiply_sparse(codes[part], partial, dtype=np.dtype(np.float64)), mode)
         X = _mode_rows(_filled(problem, dictionaries, codes[part], part), mode)
-        total = total + Statistic(P @ P.T, X @ P.T, np.zeros(size))
+        total = replace(total, gram=total.gram + P @ P.T, cross=total.cross + X @ P.T)
     _, index = code_indices(codes, sizes(dictionaries))
     mass = np.bincount(index[mode], weights=np.abs(codes.data.astype(np.float64)), minlength=size)
     return replace(total, mass=mass)
@@ -200,27 +205,45 @@ class Online:
             return state._renewed(problem, codes)._ordered()
 
     def _renewed(self, problem: Problem, codes: Codes) -> "Online":
-        """Missing and idle atoms replaced by leading singular vectors of what the batch has left."""
+        """Missing and idle atoms filled from what the batch has left; where none is free, a swap if it pays."""
+        factors = Factors(self.dictionaries, codes)
         idle = [np.flatnonzero(known.mass <= IDLE_SHARE * known.mass.mean()) for known in self.statistics]
         free = [
             np.concatenate([rest, np.arange(size, cap)]).astype(np.intp)
             for rest, size, cap in zip(idle, sizes(self.dictionaries), self.limit, strict=True)
         ]
-        if not any(slots.size for slots in free):
+        count = max(slots.size for slots in free)
+        pairs = unexplained(problem, factors, count) if count else []
+        state = self
+        for k, slots in enumerate(free):
+            if slots.size:
+                kept = np.delete(self.dictionaries[k], idle[k], axis=1)
+                state = state._replaced(k, slots, novel(kept, pairs[k])[:, : slots.size])
+            else:
+                state = state._swapped(k, problem, factors)
+        return state
+
+    def _swapped(self, mode: int, problem: Problem, factors: Factors) -> "Online":
+        """The atom of a mode that costs least to drop gives way to one that gains more, sample for sample."""
+        known = self.statistics[mode]
+        alpha = problem.alpha / problem.loss.lipschitz
+        cost = removal_cost(self.dictionaries[mode], known.gram, known.cross, known.mass, alpha)
+        cost = np.where(known.seen > 0, cost / np.where(known.seen > 0, known.seen, 1.0), np.inf)
+        least = int(np.argmin(cost))
+        new = best_addition(problem, factors, mode)
+        if new is None or new.gain / (problem.n_samples * problem.loss.lipschitz) <= cost[least]:
             return self
-        found = _unexplained(problem, Factors(self.dictionaries, codes), max(slots.size for slots in free))
-        dictionaries, statistics = [], []
-        for A, known, slots, rest, new in zip(
-            self.dictionaries, self.statistics, free, idle, found, strict=True
-        ):
-            kept = np.delete(A, rest, axis=1)
-            new = _novel(kept, new)[:, : slots.size]
-            slots = slots[: new.shape[1]]
-            size = max(A.shape[1], int(slots.max(initial=-1)) + 1)
-            grown = np.hstack([A, np.zeros((A.shape[0], size - A.shape[1]))])
-            grown[:, slots] = new
-            dictionaries.append(grown)
-            statistics.append(known.renewed(slots, size))
+        return self._replaced(mode, np.array([least]), new.atom[:, None])
+
+    def _replaced(self, mode: int, slots: NDArray[np.intp], new: Float) -> "Online":
+        """New atoms without a past in the first of the given places, those beyond the last included."""
+        A = self.dictionaries[mode]
+        slots = slots[: new.shape[1]]
+        size = max(A.shape[1], int(slots.max(initial=-1)) + 1)
+        grown = np.hstack([A, np.zeros((A.shape[0], size - A.shape[1]))])
+        grown[:, slots] = new
+        dictionaries, statistics = list(self.dictionaries), list(self.statistics)
+        dictionaries[mode], statistics[mode] = grown, self.statistics[mode].renewed(slots, size)
         return replace(self, dictionaries=dictionaries, statistics=statistics)
 
     def _ordered(self) -> "Online":
@@ -259,39 +282,6 @@ def _sweep(
         _, index = code_indices(codes, sizes(dictionaries))
         codes.data *= norm[index[k]]
     return dictionaries, past, codes
-
-
-def _unexplained(problem: Problem, factors: Factors, count: int) -> list[Float]:
-    """Atoms of the samples whose residual has the largest polar above alpha: a (d_k, m) array for each mode."""
-    found: list[list[Float]] = [[] for _ in problem.shape]
-    lower, residuals = [], []
-    for part in problem.parts():
-        R = problem.loss.influence(problem.error(factors.reconstruct(part, dtype=np.dtype(np.float64)), part))
-        bound = largest_singular_values(unfold(R, (0,)))
-        best = np.argsort(-bound, kind="stable")[:count]
-        best = best[bound[best] > problem.alpha]
-        lower.append(bound[best])
-        residuals.append(R[best])
-    rest, order = np.concatenate(residuals), np.argsort(-np.concatenate(lower), kind="stable")[:count]
-    for t in order:
-        for mode, vector in enumerate(problem.regularizer.worst_atom(rest, int(t))):
-            found[mode].append(vector)
-    return [
-        np.array(vectors).T if vectors else np.zeros((d, 0)) for vectors, d in zip(found, problem.shape, strict=True)
-    ]
-
-
-def _novel(atoms: Float, candidates: Float) -> Float:
-    """Candidates that are near no atom and no earlier candidate."""
-    for j in range(candidates.shape[1]):
-        one = candidates[:, j]
-        length = np.linalg.norm(one)
-        if length > 0 and np.abs(one @ atoms).max(initial=0.0) <= NOVELTY * length:
-            atoms = np.column_stack([atoms, one / length])
-            candidates[:, j] = one / length
-        else:
-            candidates[:, j] = np.nan
-    return candidates[:, np.isfinite(candidates).all(axis=0)]
 
 
 def _refuse_regularizer(problem: Problem) -> None:
