@@ -24,6 +24,7 @@ def test_the_operator_is_its_matrix_with_unit_columns(seed, n_terms):
     operator = KroneckerSum(left, right)
     np.testing.assert_allclose(operator @ np.eye(18), dense, atol=1e-10)
     np.testing.assert_allclose(operator.rmatmat(np.eye(20)), dense.T, atol=1e-10)
+    np.testing.assert_allclose(operator.coding_form(), dense, atol=1e-10)
     c, x = np.arange(18.0), np.arange(20.0)
     np.testing.assert_allclose(operator @ c, dense @ c, atol=1e-9)
     np.testing.assert_allclose(operator.rmatvec(x), dense.T @ x, atol=1e-9)
@@ -49,6 +50,12 @@ def test_learning_lowers_the_objective_and_a_second_term_helps():
     assert two.min() < two[0]
     assert two.min() < one.min()
     assert best.shape == (20, 18)
+
+
+def test_a_large_joint_dictionary_stays_an_operator():
+    rng = np.random.default_rng(0)
+    large = KroneckerSum(rng.standard_normal((1, 64, 64)), rng.standard_normal((1, 144, 144)))
+    assert large.coding_form() is large
 
 
 def test_mismatched_terms_are_named():

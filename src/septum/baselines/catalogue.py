@@ -236,7 +236,7 @@ def kronecker_sum(
             "objective": float(objectives.min()),
             "entries": sum(A.size for A in operator.left + operator.right),
         }
-        return Learned([operator], model=objectives, facts=facts)
+        return Learned([operator.coding_form()], model=operator, facts=facts)
 
     settings = {"learning_alpha": weight, "n_terms": terms}
     return VectorisedMethod(f"Kronecker sum ({terms})", learn, kind="joint", settings=settings, **options)

@@ -22,6 +22,7 @@ from septum.array import Float
 from septum.coding import sparse_code
 from septum.errors import InvalidInputError
 
+_LARGEST_MATRIX = 2**25  # entries
 _OTHER_TERMS = 0.1  # norm of a starting atom of the later terms beside the first's
 
 
@@ -38,6 +39,15 @@ class KroneckerSum(LinearOperator):
         norms = np.sqrt(np.maximum(self._squared_norms(), 0))
         self.scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 1e-10 * norms.max())
         super().__init__(dtype, (self.lengths[0] * self.lengths[1], self.sizes[0] * self.sizes[1]))
+
+    def coding_form(self) -> "Float | KroneckerSum":
+        """The matrix itself while it is small, which codes fastest, and the operator beyond."""
+        if self.shape[0] * self.shape[1] > _LARGEST_MATRIX:
+            return self
+        joint = (
+            np.einsum("sgi,svj->gvij", np.stack(self.left), np.stack(self.right), optimize=True) * self.scale
+        )
+        return np.ascontiguousarray(joint.reshape(self.shape))
 
     def _squared_norms(self) -> Float:
         """||sum_s a_si (x) b_sj||^2 = sum_su <a_si, a_ui> <b_sj, b_uj>."""
@@ -89,7 +99,7 @@ def learn_kronecker_sum(
     best, codes = KroneckerSum(left, right), None
     for sweep in range(max_iter + 1):
         operator = KroneckerSum(left, right)
-        codes = sparse_code(flat, [operator], alpha, tol=tol, codes_init=codes).codes
+        codes = sparse_code(flat, [operator.coding_form()], alpha, tol=tol, codes_init=codes).codes
         rest = flat - operator._matmat(codes.toarray().T).T
         objectives.append(float(np.sum(rest**2) / 2 + alpha * np.abs(codes.data).sum()))
         if objectives[-1] <= min(objectives):

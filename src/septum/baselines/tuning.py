@@ -21,14 +21,14 @@ from septum.coding import sparse_code
 from septum.dictionaries.atom import as_positive
 from septum.errors import InvalidInputError
 
-_MULTIPLES = (1.0, 3.0, 10.0, 30.0, 100.0)
+_MULTIPLES = (1.0, 10.0, 1e2, 1e3, 1e5)
 
 
 def tuned_kdrsdl(
     X: ArrayLike,
     coding_alpha: float,
     *,
-    alphas: Sequence[float] = (1e-3, 1e-2, 1e-1),
+    alphas: Sequence[float] = (1e-2, 1e-1),
     lams: Sequence[float] | None = None,
     held_out: float = 0.2,
     random_state: Any = 0,
@@ -40,7 +40,8 @@ def tuned_kdrsdl(
     ----------
     X : array (n_samples, d_1, d_2)
     coding_alpha : float, the alpha at which the dictionaries will be used.
-    alphas, lams : weights of KDRSDL to try; lams defaults to 1, 3, 10, 30 and 100 times the authors'.
+    alphas, lams : weights of KDRSDL to try; lams defaults to 1, 10, 100, 1e3 and 1e5 times the authors'.
+        The model is not scale-free: X times s asks for alpha and lam divided by s.
     held_out : share of the samples that judge, between 0 and 1.
     settings : passed on to KDRSDL.
     """
