@@ -92,16 +92,21 @@ class _Search:
             return f"a growth step added less than {self.settings.min_gain:g} of attainment"
         return None
 
-    def descend(self, *, rounds: int = ROUNDS, patience: float = 1e-4) -> None:
-        """Descent until a round gains less than `patience` of what is still missing, at least 1e-6 of all."""
+    def descend(self) -> None:
+        """Descent until a round gains less than a tenth of `min_gain`, or a ten-thousandth of what is missing."""
         missing = max(self.total - self.working.gain, 0.0)
         trace = descend(
             self.working,
-            tol=max(patience * self.total * 0.1, 1e-3 * missing * 0.1, 1e-12 * self.total),
-            max_rounds=rounds,
+            tol=max(self.round_gain, 1e-4 * missing),
+            max_rounds=ROUNDS,
             should_stop=lambda: self.recorder.out_of_time,
         )
         self.inner.extend(self.recorder.zero - gain for gain in trace)
+
+    @property
+    def round_gain(self) -> float:
+        """What a round of a descent must gain for another to follow."""
+        return max(0.1 * self.settings.min_gain, 1e-6) * self.total
 
     @property
     def reached(self) -> bool:
@@ -132,7 +137,7 @@ class _Search:
                 if removal.loss > 4.0 * slack + 2e-3 * self.total:
                     continue
                 trial = without(self.working, removal)
-                descend(trial, tol=1e-5 * self.total, max_rounds=12)
+                descend(trial, tol=self.round_gain, max_rounds=12)
                 if trial.gain >= goal:
                     self.working = drop_unused(trial)
                     break
@@ -151,7 +156,7 @@ class _Search:
             trial = self._exchanged()
             if trial is None:
                 return
-            descend(trial, tol=1e-5 * self.total, max_rounds=ROUNDS)
+            descend(trial, tol=self.round_gain, max_rounds=ROUNDS)
             if trial.gain > before:
                 self.working = trial
                 self.record()
@@ -187,7 +192,7 @@ class _Search:
             loss=self.problem.loss,
             alpha=self.problem.alpha,
             decrease=decrease,
-            code_tol=float(np.clip(1e-5 * decrease.sum() / max(energy, 1e-300), 1e-9, 1e-4)),
+            code_tol=float(np.clip(1e-4 * decrease.sum() / max(energy, 1e-300), 1e-9, 1e-4)),
             n_jobs=settings.n_jobs,
             dictionaries=[],
             codes=sparse.csr_array((self.active.size, 0)),
