@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.linear_model import orthogonal_mp_gram
 from sklearn.utils.estimator_checks import check_estimator
 
+from septum import omp
 from septum.baselines import KSVD
 from septum.baselines.ksvd import _Learner, pursue
 from septum.errors import InvalidInputError, InvalidTypeError
@@ -92,6 +93,17 @@ def test_batch_omp_agrees_with_scikit_learn():
     atoms, values = pursue(X, D, 4)
     expected = orthogonal_mp_gram(D.T @ D, D.T @ X.T, n_nonzero_coefs=4).T
     np.testing.assert_allclose(dense(atoms, values, 40), expected, atol=1e-10)
+
+
+def test_batch_omp_agrees_with_the_separable_pursuit():
+    rng = np.random.default_rng(2)
+    D = rng.standard_normal((15, 30))
+    D /= np.linalg.norm(D, axis=0)
+    X = rng.standard_normal((50, 15))
+    np.testing.assert_allclose(dense(*pursue(X, D, 4), 30), omp(X, [D], 4).codes.toarray(), atol=1e-10)
+    np.testing.assert_allclose(
+        dense(*pursue(X, D, 9, 2.0), 30), omp(X, [D], 9, tol=2.0).codes.toarray(), atol=1e-10
+    )
 
 
 def test_batch_omp_stops_on_zero_signals_duplicated_atoms_and_exact_fits():

@@ -5,6 +5,9 @@ the codes are the least-squares fit on I. Nothing of the signals' length is touc
 matrix G = D^T D and p = D^T x, the residual's correlations are p - G_I c, and c solves G_II c = p_I by
 a Cholesky factor that grows by one row per atom. The squared residual is ||x||^2 - p_I^T c.
 
+K-SVD calls it once a sweep on one small dictionary. `septum.omp` gives the same codes for any number of modes,
+without the joint Gram, at several times the cost on one mode.
+
 Rubinstein, Zibulevsky and Elad, "Efficient implementation of the K-SVD algorithm using batch
 orthogonal matching pursuit", CS Technion, 2008.
 """

@@ -20,7 +20,7 @@ the inner solves were.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -149,7 +149,7 @@ def _descend(
         rows = codes.tocsr()
         image = np.ascontiguousarray((rows @ problem.atoms.T).T)
         new_q = data - w - image
-        momentum, previous = (1 + np.sqrt(1 + 4 * momentum**2)) / 2, momentum
+        momentum, previous = (1 + sqrt(1 + 4 * momentum**2)) / 2, momentum
         q_ahead = new_q + (previous - 1) / momentum * (new_q - q)
         q = new_q
         value = problem.objective(rows, image)
@@ -203,7 +203,7 @@ def _fit_field(images: Float, beta: float, field: Float) -> Float:
         moved = ahead + step * gradient(images - adjoint_gradient(ahead))
         length = np.sqrt(np.sum(moved**2, axis=0))
         moved /= np.maximum(1, length / beta)
-        momentum, previous = (1 + np.sqrt(1 + 4 * momentum**2)) / 2, momentum
+        momentum, previous = (1 + sqrt(1 + 4 * momentum**2)) / 2, momentum
         ahead = moved + (previous - 1) / momentum * (moved - field)
         field = moved
     return field
