@@ -1,0 +1,165 @@
+"""The second pass: each patch filtered in the frame that the estimate so far suggests.
+
+A block of neighbouring patches shares an angular basis, the principal axes of the estimate there. Along them, and
+in the cosine basis of each patch's voxels, signal and noise part further than along either alone. Every joint
+coefficient of the data is multiplied by Wiener's gain e^2 / (e^2 + 1), e the same coefficient of the estimate
+and 1 the noise; patches are averaged with weight 1 / (1 + the noise they keep).
+
+The means, which have no angular redundancy, are filtered by the cosines alone (`cosine_layer`): first kept
+above a threshold, then by Wiener's gain from that.
+"""
+
+import numpy as np
+
+from septum.coding.compiled import compiled
+from septum.dmri.patch import count_inside, gather
+from septum.dmri.shrinkage import leading
+
+# Axes along which the estimate has less than this share of the noise's variance are left out.
+FAINT = 0.02
+
+
+@compiled
+def wiener_layer(data, pilot, inside, xs, ys, zs, shape, per_block, cosines, total, weight, extra):
+    """Filter all patches that start at zs (one block deep) into the sums; `extra` sums the components kept."""
+    n = data.shape[3]
+    depth = zs[-1] - zs[0] + shape[2]
+    for i in range(0, len(xs), per_block):
+        last_x = min(i + per_block, len(xs))
+        for j in range(0, len(ys), per_block):
+            last_y = min(j + per_block, len(ys))
+            x, y, z = xs[i], ys[j], zs[0]
+            box = (xs[last_x - 1] - x + shape[0], ys[last_y - 1] - y + shape[1], depth)
+            count = count_inside(inside, x, y, z, box)
+            if count == 0:
+                continue
+            n_voxels = box[0] * box[1] * box[2]
+            noisy = np.empty((n_voxels, n), np.float32)
+            known = np.empty((n_voxels, n), np.float32)
+            gather(data, x, y, z, box, noisy)
+            gather(pilot, x, y, z, box, known)
+            basis = leading(known, FAINT * count, n)
+            if basis.shape[1] == 0:
+                _add(
+                    total,
+                    weight,
+                    extra,
+                    x,
+                    y,
+                    z,
+                    box,
+                    noisy,
+                    np.ones(n_voxels, np.float32),
+                    np.zeros(n_voxels, np.float32),
+                    np.float32(0.0),
+                )
+                continue
+            first = np.dot(noisy, basis)
+            second = np.dot(known, basis)
+            summed = np.zeros_like(first)
+            weights = np.zeros(n_voxels, np.float32)
+            kept = np.zeros(n_voxels, np.float32)
+            for a in range(i, last_x):
+                for b in range(j, last_y):
+                    for c in range(len(zs)):
+                        _filter_one(
+                            first, second, box, xs[a] - x, ys[b] - y, zs[c] - z, shape, cosines, summed, weights, kept
+                        )
+            _add(total, weight, extra, x, y, z, box, np.dot(summed, basis.T), weights, kept, np.float32(1.0))
+
+
+@compiled
+def _filter_one(first, second, box, x, y, z, shape, cosines, summed, weights, kept):
+    """One patch of a block, in the block's angular coordinates."""
+    n_voxels, rank = cosines.shape[0], first.shape[1]
+    data = np.empty((n_voxels, rank), np.float32)
+    guess = np.empty((n_voxels, rank), np.float32)
+    row = 0
+    for p in range(shape[0]):
+        for q in range(shape[1]):
+            start = ((x + p) * box[1] + y + q) * box[2] + z
+            for r in range(start, start + shape[2]):
+                for k in range(rank):
+                    data[row, k] = first[r, k]
+                    guess[row, k] = second[r, k]
+                row += 1
+    data = np.dot(cosines, data)
+    guess = np.dot(cosines, guess)
+    noise = np.float32(0.0)
+    components = np.float32(0.0)
+    for row in range(n_voxels):
+        for k in range(rank):
+            square = guess[row, k] * guess[row, k]
+            gain = square / (square + np.float32(1.0))
+            data[row, k] *= gain
+            noise += gain * gain
+            components += gain
+    data = np.dot(cosines.T, data)
+    share = np.float32(1.0) / (np.float32(1.0) + noise / np.float32(n_voxels))
+    components = share * components / np.float32(n_voxels)
+    row = 0
+    for p in range(shape[0]):
+        for q in range(shape[1]):
+            start = ((x + p) * box[1] + y + q) * box[2] + z
+            for r in range(start, start + shape[2]):
+                for k in range(rank):
+                    summed[r, k] += share * data[row, k]
+                weights[r] += share
+                kept[r] += components
+                row += 1
+
+
+@compiled
+def _add(total, weight, extra, x, y, z, box, block, weights, kept, scale):
+    row = 0
+    n = total.shape[3]
+    for i in range(x, x + box[0]):
+        for j in range(y, y + box[1]):
+            for k in range(z, z + box[2]):
+                for v in range(n):
+                    total[i, j, k, v] += scale * block[row, v]
+                weight[i, j, k] += weights[row]
+                extra[i, j, k] += kept[row]
+                row += 1
+
+
+@compiled
+def cosine_layer(data, pilot, inside, xs, ys, z, shape, cosines, threshold, total, weight):
+    """Filter every map (last axis) of one layer: above `threshold`, or by the pilot's gain where it is 0."""
+    n_voxels, n = cosines.shape[0], data.shape[3]
+    patch = np.empty((n_voxels, n), np.float32)
+    guess = np.empty((n_voxels, n), np.float32)
+    for x in xs:
+        for y in ys:
+            if count_inside(inside, x, y, z, shape) == 0:
+                continue
+            gather(data, x, y, z, shape, patch)
+            values = np.dot(cosines, patch)
+            noise = np.float32(0.0)
+            if threshold > 0.0:
+                for row in range(1, n_voxels):
+                    for k in range(n):
+                        if abs(values[row, k]) < threshold:
+                            values[row, k] = 0.0
+                        else:
+                            noise += 1.0
+                noise += n
+            else:
+                gather(pilot, x, y, z, shape, guess)
+                known = np.dot(cosines, guess)
+                for row in range(n_voxels):
+                    for k in range(n):
+                        square = known[row, k] * known[row, k]
+                        gain = square / (square + np.float32(1.0))
+                        values[row, k] *= gain
+                        noise += gain * gain
+            values = np.dot(cosines.T, values)
+            share = np.float32(1.0) / (np.float32(1.0) + noise)
+            row = 0
+            for i in range(x, x + shape[0]):
+                for j in range(y, y + shape[1]):
+                    for k in range(z, z + shape[2]):
+                        for v in range(n):
+                            total[i, j, k, v] += share * values[row, v]
+                        weight[i, j, k] += share
+                        row += 1
