@@ -21,7 +21,7 @@ from septum.coding.thread import each, single_blas_thread
 from septum.loss import Loss, Squared
 
 RUN_BYTES = 2 * 2**20
-CAPACITY = 512
+CAPACITY = 1024
 
 
 class Coded(NamedTuple):
@@ -65,14 +65,14 @@ def solve(
     single = X.dtype == np.float32 and factors is None
 
     def run(part: slice) -> tuple:
-        samples = np.ascontiguousarray(X[part], dtype=np.float64).reshape(part.stop - part.start, -1)
+        samples = as_block(X[part])
         rows = start[part.start : part.stop + 1]
         inside = slice(rows[0], rows[-1])
         ready = (rows - rows[0], index[inside], value[inside])
         if plain:
             target = np.zeros(len(samples))
             return solve_run(
-                grid, samples, float(alpha), positive, single, tol, target, *ready, _capacity(grid)
+                grid, samples, float(alpha), positive, single, False, tol, target, *ready, _capacity(grid)
             )
         hidden = None if mask is None else mask[part].reshape(samples.shape)
         target = tol * loss.value(samples).sum(axis=1)
@@ -83,7 +83,13 @@ def solve(
 
     pieces = list(each(run, chunks(len(X), 8 * prod(X.shape[1:]), RUN_BYTES), n_jobs))
     gap, n_iter, converged = (np.concatenate([piece[k] for piece in pieces]) for k in (3, 4, 5))
-    return Coded(_join(pieces, shape, X.dtype, factors), gap, n_iter, converged)
+    return Coded(join_runs(pieces, shape, X.dtype, factors), gap, n_iter, converged)
+
+
+def as_block(X: Float) -> NDArray[np.float64]:
+    """Samples as rows of a writable float64 matrix, the one kind of array the kernels are compiled for."""
+    block = np.ascontiguousarray(X, dtype=np.float64).reshape(len(X), -1)
+    return block if block.flags.writeable else block.copy()
 
 
 def _capacity(grid: Grid) -> int:
@@ -112,7 +118,7 @@ def _warm_arrays(warm: sparse.csr_array | None, n_samples: int) -> tuple:
     )
 
 
-def _join(
+def join_runs(
     pieces: Sequence[tuple], shape: tuple[int, int], dtype: np.dtype, factors: NDArray[np.float64] | None
 ) -> sparse.csr_array:
     """One CSR array from the runs' pieces."""

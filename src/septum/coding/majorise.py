@@ -73,8 +73,8 @@ def solve_majorised(
         pulled = loss.influence(_masked(samples[todo] - point[todo], hidden))
         surrogate = point[todo] + pulled / loss.lipschitz
         found = solve_run(
-            grid, surrogate, alpha / loss.lipschitz, positive, False, 0.0,
-            precision[todo] * gap[todo] / loss.lipschitz, *codes.take(todo), capacity,
+            grid, surrogate, alpha / loss.lipschitz, positive, False, True, 0.0,
+            np.maximum(precision[todo] * gap[todo], 1e-3 * aim[todo]) / loss.lipschitz, *codes.take(todo), capacity,
         )  # fmt: skip
         codes.put(todo, *found[:3])
         state = assess(grid, samples[todo], hidden, loss, alpha, positive, codes.take(todo))
@@ -88,7 +88,7 @@ def solve_majorised(
         better = gap[todo] < 0.9 * best[todo]
         best[todo] = np.minimum(best[todo], gap[todo])
         waited[todo] = np.where(better, 0, waited[todo] + 1)
-        slow = todo[(waited[todo] >= 5) & (precision[todo] > 1e-7)]
+        slow = todo[(waited[todo] >= 5) & (precision[todo] > 1e-6)]
         precision[slow] *= 0.1
         waited[slow] = 0
         todo = todo[(gap[todo] > aim[todo]) & (waited[todo] < PATIENCE)]

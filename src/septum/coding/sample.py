@@ -39,7 +39,7 @@ FIRST_ATOMS = 16
 DISTINCT = 0.6  # joint atoms with a larger cosine do not enter in the same round
 MAX_ROUNDS = 100
 MAX_SWEEPS = 2000
-MAX_STEPS = 20000
+MAX_STEPS = 10000
 
 
 class Desk(NamedTuple):
@@ -85,11 +85,11 @@ def make_desk(grid, capacity):
 
 
 @compiled
-def solve_sample(grid, desk, sample, alpha, positive, single, share, target, count):
+def solve_sample(grid, desk, sample, alpha, positive, single, move, share, target, count):
     """Codes of one sample; `count` warm codes stand in desk.atom and desk.value, and the result replaces them.
 
     Stops at a gap of `target` + `share` * 1/2 ||X||^2, the goal. `single`: the codes are rounded to float32, and
-    the gap is of these.
+    the gap is of these. `move`: make one round even when the warm codes are good enough already.
     Returns the number of nonzero codes, the gap, the goal and the iterations.
     """
     energy = 0.0
@@ -103,7 +103,7 @@ def solve_sample(grid, desk, sample, alpha, positive, single, share, target, cou
     if largest <= alpha:
         return 0, 0.0, goal, 0
     size = _seed(grid, desk, count, positive)
-    count, gap, spent, finished = _grow(grid, desk, size, alpha, positive, single, energy, goal)
+    count, gap, spent, finished = _grow(grid, desk, size, alpha, positive, single, move, energy, goal)
     if not finished:
         count, gap, more = _accelerate(grid, desk, count, alpha, positive, single, energy, goal)
         spent += more
@@ -128,7 +128,7 @@ def _seed(grid, desk, count, positive):
 
 
 @compiled
-def _grow(grid, desk, size, alpha, positive, single, energy, target):
+def _grow(grid, desk, size, alpha, positive, single, move, energy, target):
     """Rounds of the working set; `finished` is False when the sample is for FISTA."""
     work = desk.work
     capacity = len(work.codes)
@@ -139,16 +139,17 @@ def _grow(grid, desk, size, alpha, positive, single, energy, target):
     spent = 0
     finished = False
     inner_share = 0.1
-    for _ in range(MAX_ROUNDS):
-        if gap <= target:
+    for turn in range(MAX_ROUNDS):
+        if gap <= target and not (move and turn == 0 and gap > 0.0):
             finished = True
             break
         room = max(FIRST_ATOMS, count)
         fresh = _violators(grid, desk, alpha, positive, room)
         if size + fresh > capacity:
             size = _compact(desk, size)
-            if size + fresh > capacity:
+            if size > 0.9 * capacity:
                 break
+            fresh = min(fresh, capacity - size)
         for a in range(fresh):
             index = desk.candidate[a]
             name_atom(grid, work, size + a, index, 0.0, desk.signal[index])
@@ -156,7 +157,7 @@ def _grow(grid, desk, size, alpha, positive, single, energy, target):
         extend_gram(grid, work.modes, size, size + fresh, work.gram)
         size += fresh
         refresh_residual(work, size)
-        aim = max(0.25 * target, inner_share * gap)
+        aim = min(max(0.25 * target, inner_share * gap), 0.25 * gap)
         before = gap
         _, sweeps = descend(work, size, alpha, positive, energy, aim, MAX_SWEEPS)
         spent += sweeps
@@ -341,7 +342,7 @@ def _accelerate(grid, desk, count, alpha, positive, single, energy, target):
 
 @compiled
 def solve_run(
-    grid, samples, alpha, positive, single, share, target, warm_start, warm_index, warm_value, capacity
+    grid, samples, alpha, positive, single, move, share, target, warm_start, warm_index, warm_value, capacity
 ):
     """Codes of a run of samples (n_samples, d_1 ... d_n), with warm codes in CSR form.
 
@@ -361,7 +362,7 @@ def solve_run(
         desk.atom[:warm] = warm_index[warm_start[t] : warm_start[t + 1]]
         desk.value[:warm] = warm_value[warm_start[t] : warm_start[t + 1]]
         count, gap[t], goal, spent[t] = solve_sample(
-            grid, desk, samples[t], alpha, positive, single, share, target[t], warm
+            grid, desk, samples[t], alpha, positive, single, move, share, target[t], warm
         )
         converged[t] = gap[t] <= goal
         base = pointer[t]
