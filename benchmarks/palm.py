@@ -91,7 +91,8 @@ def defaults(options):
          r["outer_steps"], r["inner_iterations"], r["stopped_because"]]
         for r in runs
     ]  # fmt: skip
-    header = ["alpha", "start", "seed", "atoms", "attainment", "f - f*", "polar", "CPU s", "s", "outer", "inner", "stopped because"]
+    header = ["alpha", "start", "seed", "atoms", "attainment", "f - f*", "polar", "CPU s", "s", "outer", "inner"]
+    header.append("stopped because")
     return runs, table(header, rows)
 
 
@@ -107,7 +108,8 @@ def growth(options):
          f"{r['seconds']:.1f}", f"{r['stalled_after']:.1f}", r["stopped_because"]]
         for r in runs
     ]  # fmt: skip
-    header = ["alpha", "growth", "attainment", "atoms", "f - f*", "steps that raised f", "CPU s", "s", "last progress s", "stopped because"]
+    header = ["alpha", "growth", "attainment", "atoms", "f - f*", "steps that raised f", "CPU s", "s"]
+    header += ["last progress s", "stopped because"]
     return runs, table(header, rows)
 
 
