@@ -67,3 +67,15 @@ def test_chunks_leave_no_trace(monkeypatch):
     np.testing.assert_array_equal(largest_singular_values(X), whole[0])
     assert max_singular_value(X) == whole[1]
     np.testing.assert_array_equal(exceeds(X, 4.0), whole[2])
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "rank one", "ties", "equal singular values", "graded"])
+@pytest.mark.parametrize("shape", [(6, 1, 5), (6, 4, 5), (6, 9, 3)])
+def test_levels_just_below_and_just_above(kind, shape):
+    """The screens must let through what exceeds the level by a hair, and nothing else."""
+    X = make_samples(shape, kind, 4)
+    for t, sigma in enumerate(plain(X)):
+        assert exceeds(X[t : t + 1], sigma * (1 - 1e-9)).all()
+        assert not exceeds(X[t : t + 1], sigma * (1 + 1e-9)).any()
+        assert max_singular_value(X[t : t + 1], above=sigma * (1 - 1e-9))[1] == 0
+        assert max_singular_value(X[t : t + 1], above=sigma * (1 + 1e-9))[1] == -1
