@@ -20,9 +20,10 @@ def update_atoms(A: Float, stats: Statistics, alpha: float, *, sweeps: int = 3) 
 
     An atom that nothing uses, or whose best step is zero, is left where it is: its codes decide.
     """
-    atoms = np.ascontiguousarray(A.T, dtype=np.float64)
+    atoms = np.array(A.T, dtype=np.float64, order="C")
     scale = np.ones(A.shape[1])
-    _cycle(atoms, np.ascontiguousarray(stats.G.T), stats.H.copy(), stats.weight.copy(), alpha, sweeps, scale)
+    G = np.array(stats.G.T, order="C")
+    _cycle(atoms, G, stats.H.copy(), stats.weight.copy(), alpha, sweeps, scale)
     return np.ascontiguousarray(atoms.T), scale
 
 

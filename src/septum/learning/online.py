@@ -7,12 +7,8 @@ others at their current values) is known from three sums over samples,
     gram_k = sum_t P_t P_t^T,  cross_k = sum_t unfold_k(X_t) P_t^T,  mass_k[i] = sum_t |codes on atom i|
 
 so old samples need not be kept. A batch is coded, its statistics are added to the faded ones of the past,
-and each atom takes the exact step that lets its codes shrink with it,
-
-    z = cross_i - sum_{l != i} gram_il a_l,   a = (1 - alpha mass_i / ||z||)_+ z / gram_ii,
-
-its norm then moving into the codes, those of the past included (the group lasso with the other dictionaries
-fixed; a merely normalised column gains less).
+and each atom takes its exact step (`septum.learning.atom`), whose norm moves into the codes, those of the
+past included. Atoms without use, or worth less than another would be, are replaced (`septum.learning.renewal`).
 
 The past was coded with older dictionaries, so it must fade: with n samples seen, b of them new, its weight is
 (1 - b/n)^FADING. Each sample then weighs (its rank / n)^FADING: the memory grows with the stream, as convergence
@@ -36,12 +32,13 @@ from septum.coding.thread import single_blas_thread
 from septum.errors import InvalidInputError
 from septum.factors import Factors
 from septum.kronecker import Codes, code_indices, multiply_sparse, sizes
+from septum.learning.atom import update_atoms
 from septum.learning.renewal import best_addition, novel, removal_cost, unexplained
+from septum.learning.slab import Statistics, statistics
 from septum.problem import Problem
 
 FADING = 4.0
 SWEEPS = 2
-ATOM_CYCLES = 3
 CODE_TOLERANCE = 1e-5
 
 # An atom is idle when its codes weigh less than this share of the mode's mean.
@@ -94,22 +91,10 @@ def statistic(problem: Problem, dictionaries: Sequence[Float], codes: Codes, mod
     """The sums over a problem's samples for one mode, in ranges that fit in memory."""
     length, size = dictionaries[mode].shape
     total = replace(Statistic.empty(length, size), seen=np.full(size, float(problem.n_samples)))
-    if codes.nnz == 0:
-        return total
-    partial = [A if k != mode else np.eye(size) for k, A in enumerate(dictionaries)]
-    width = prod(problem.shape) // length
-    for part in chunks(problem.n_samples, 8 * width * (size + 2 * length)):
-        P = _mode_rows(multiply_sparse(codes[part], partial, dtype=np.dtype(np.float64)), mode)
-        X = _mode_rows(_filled(problem, dictionaries, codes[part], part), mode)
-        total = replace(total, gram=total.gram + P @ P.T, cross=total.cross + X @ P.T)
-    _, index = code_indices(codes, sizes(dictionaries))
-    mass = np.bincount(index[mode], weights=np.abs(codes.data.astype(np.float64)), minlength=size)
-    return replace(total, mass=mass)
-
-
-def _mode_rows(samples: Float, mode: int) -> Float:
-    """All samples unfolded along one mode, side by side: (length, n_samples * the other lengths)."""
-    return np.moveaxis(samples, mode + 1, 0).reshape(samples.shape[mode + 1], -1)
+    for part in chunks(problem.n_samples, 8 * prod(problem.shape) * 4):
+        found = statistics(_filled(problem, dictionaries, codes[part], part), codes[part], dictionaries, mode)
+        total = total + Statistic(found.H, found.G, found.weight, np.zeros(size))
+    return total
 
 
 def _filled(problem: Problem, dictionaries: Sequence[Float], codes: Codes, part: slice) -> Float:
@@ -118,28 +103,6 @@ def _filled(problem: Problem, dictionaries: Sequence[Float], codes: Codes, part:
         return problem.data(part)
     Z = multiply_sparse(codes, dictionaries, dtype=np.dtype(np.float64))
     return Z + problem.loss.influence(problem.error(Z, part)) / problem.loss.lipschitz
-
-
-def descend_atoms(atoms: Float, known: Statistic, alpha: float, cycles: int = ATOM_CYCLES) -> tuple[Float, Float]:
-    """Exact steps on each atom in turn; unit-norm atoms, and the norms that their codes take over.
-
-    An atom that is better zero keeps its direction and gets norm 0; one without codes stays as it is.
-    """
-    atoms, total = atoms.copy(), np.ones(atoms.shape[1])
-    for _ in range(cycles):
-        for i in range(atoms.shape[1]):
-            h = known.gram[i, i] * total[i] ** 2
-            if h <= 0:
-                continue
-            z = total[i] * (known.cross[:, i] - atoms @ (known.gram[i] * total) + known.gram[i, i] * total[i] * atoms[:, i])
-            length = float(np.linalg.norm(z))
-            excess = length - alpha * known.mass[i] * total[i]
-            if excess <= 0:
-                total[i] = 0.0
-                continue
-            atoms[:, i] = z / length
-            total[i] *= excess / h
-    return atoms, total
 
 
 @dataclass(frozen=True)
@@ -277,7 +240,8 @@ def _sweep(
     alpha = problem.alpha / problem.loss.lipschitz
     for k in range(len(dictionaries)):
         known = past[k] + statistic(problem, dictionaries, codes, k)
-        dictionaries[k], norm = descend_atoms(dictionaries[k], known, alpha)
+        sums = Statistics(known.cross, known.gram, known.mass)
+        dictionaries[k], norm = update_atoms(dictionaries[k], sums, alpha)
         past[k] = past[k].rescaled(norm)
         _, index = code_indices(codes, sizes(dictionaries))
         codes.data *= norm[index[k]]
