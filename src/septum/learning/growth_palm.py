@@ -11,7 +11,7 @@ sample t. Three kinds of joint atom:
       v_k = max_{t, i} N_k*( W_t x_j a_{i_j}^T, j != k ) > 1,        n = 2, paper's norms: ||a_i^T W_t||_2 > 1
 
   and the new atom is the direction that attains it. N_k* is the dual of the atoms' norm in mode k;
-* nothing new: at optimal codes none of these exceeds 1.
+* existing atoms alone: at optimal codes none of these exceeds 1, which is the descent's business.
 
 The paper's g_t and p_t are neither sufficient nor necessary for such a descent, and its step size charges
 alpha |tau| for a code column that costs alpha |tau| sum_i |a_i|; `growth_printed` keeps them for comparison.

@@ -5,6 +5,10 @@ of algorithm 3 with exact tests, `growth_printed` that growth as the paper print
 codes are optimal whatever the dictionaries (polar of the residual at zero codes at most alpha) are left out
 from the start, which changes nothing in the result. Codes are dense inside: memory grows with
 n_samples * r_1 * ... * r_n.
+
+Zero codes are a critical point, and near the largest useful alpha one random atom a side falls to it at once. Unused
+atoms are dropped after every descent, and from nothing growth takes the worst singular pair, so that the paper's
+random start then leads where the spectral one does.
 """
 
 from collections.abc import Sequence
