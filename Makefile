@@ -25,6 +25,18 @@ lint: $(STAMP)
 test: lint
 	$(BIN)/python -m pytest -q
 
+# Ratios against named peers, each written to benchmarks/results. SPAMS (GPL) is for comparison only.
+bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/bench.txt
+	$(BIN)/python benchmarks/spectral.py
+	$(BIN)/python benchmarks/coding.py
+	$(BIN)/python benchmarks/baselines.py
+	$(BIN)/python benchmarks/learning.py synthetic
+	$(BIN)/python benchmarks/learning.py front
+	$(BIN)/python benchmarks/learning.py scaling
+	$(BIN)/python benchmarks/learning.py against-palm
+	$(BIN)/python benchmarks/denoising.py
+
 # The report in a real browser: Debian's chromium and its driver, and selenium beside the pinned packages.
 test-browser: $(STAMP)
 	command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
