@@ -14,8 +14,6 @@ from septum.coding.compiled import compiled
 from septum.coding.gap import duality_gap
 from septum.coding.mode import F64, dense_image
 
-STALLED = 500  # iterations without a tenth less gap
-
 
 class Momentum(NamedTuple):
     """Dense codes of one sample: current, previous, extrapolated, with their images under the Gram."""
@@ -51,14 +49,9 @@ def accelerate(grid, state, signal, alpha, positive, energy, target, limit, firs
     threshold = alpha / grid.lipschitz
     t = 1.0
     gap = dense_gap(signal, codes, image, alpha, positive, energy)
-    mark = gap
     for iteration in range(limit):
         if gap <= target:
             return gap, iteration
-        if iteration % STALLED == STALLED - 1:
-            if gap > 0.9 * mark:  # as far as rounding lets it go
-                return gap, iteration
-            mark = gap
         state.previous[:] = codes
         state.previous_image[:] = image
         uphill = 0.0

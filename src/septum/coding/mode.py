@@ -154,6 +154,16 @@ def dense_image(grid, codes, first, second, out):
 
 
 @compiled
+def step_cost(grid):
+    """Multiply-adds of `dense_image`."""
+    n = len(grid.ranks)
+    total = 0
+    for k in range(n):
+        total += grid.ranks[k]
+    return float(total) * product(grid.ranks, 0, n)
+
+
+@compiled
 def sparse_image(grid, index, value, count, slot, first, second, out):
     """The joint Gram applied to `count` nonzero codes: only the nonzero rows of C meet the last mode's Gram.
 

@@ -3,7 +3,10 @@
     screen       max |q| <= alpha: zero codes are optimal, and nothing else is done
     working set  the sample's own largest violators join a set, the restricted problem is solved, and the full
                  gradient q - G c (a small product over the nonzero rows of C) names the next violators
-    FISTA        when the set outgrows its room, or holds so much of the codes that dense products are cheaper
+    FISTA        when the set outgrows its room, or has cost as much as 300 FISTA steps: codes that are not sparse
+
+The engines take turns, each from the other's codes and with twice the last turn's budget, so that the better one
+for a sample is never far behind; budgets count operations, not time, and so do not depend on the machine.
 
 The gap that stops a sample is the full one, from a gradient computed afresh from the codes that are returned.
 """
@@ -26,8 +29,10 @@ from septum.coding.mode import (
     partial_size,
     product,
     sparse_image,
+    step_cost,
 )
 from septum.coding.working_set import (
+    SWEEP_COST,
     WorkingSet,
     descend,
     make_working_set,
@@ -38,8 +43,8 @@ from septum.coding.working_set import (
 FIRST_ATOMS = 16
 DISTINCT = 0.6  # joint atoms with a larger cosine do not enter in the same round
 MAX_ROUNDS = 100
-MAX_SWEEPS = 2000
-MAX_STEPS = 10000
+FIRST_TURN = 300  # steps of FISTA that the first turn of either engine is worth
+MAX_TURNS = 6
 
 
 class Desk(NamedTuple):
@@ -102,11 +107,23 @@ def solve_sample(grid, desk, sample, alpha, positive, single, move, share, targe
         largest = max(largest, q if positive else abs(q))
     if largest <= alpha:
         return 0, 0.0, goal, 0
-    size = _seed(grid, desk, count, positive)
-    count, gap, spent, finished = _grow(grid, desk, size, alpha, positive, single, move, energy, goal)
-    if not finished:
-        count, gap, more = _accelerate(grid, desk, count, alpha, positive, single, energy, goal)
+    spent = 0
+    steps = FIRST_TURN
+    for _ in range(MAX_TURNS):
+        if count <= 0.9 * len(desk.work.codes):
+            size = _seed(grid, desk, count, positive)
+            budget = steps * step_cost(grid)
+            count, gap, more, finished = _grow(
+                grid, desk, size, alpha, positive, single, move, energy, goal, budget
+            )
+            spent += more
+            if finished:
+                break
+        count, gap, more = _accelerate(grid, desk, count, alpha, positive, single, energy, goal, steps)
         spent += more
+        if gap <= goal:
+            break
+        steps *= 2
     return count, gap, goal, spent
 
 
@@ -115,8 +132,6 @@ def _seed(grid, desk, count, positive):
     """The working set of the warm codes; codes on zero atoms, or of the wrong sign, are dropped."""
     work = desk.work
     size = 0
-    if count > len(work.codes) // 2:
-        return 0
     for a in range(count):
         index, value = desk.atom[a], desk.value[a]
         if value == 0.0 or (positive and value < 0.0) or gram_diagonal(grid, index) <= 0.0:
@@ -128,8 +143,8 @@ def _seed(grid, desk, count, positive):
 
 
 @compiled
-def _grow(grid, desk, size, alpha, positive, single, move, energy, target):
-    """Rounds of the working set; `finished` is False when the sample is for FISTA."""
+def _grow(grid, desk, size, alpha, positive, single, move, energy, target, budget):
+    """Rounds of the working set; `finished` is False when room or budget ran out before the gap was small."""
     work = desk.work
     capacity = len(work.codes)
     for a in range(size):
@@ -145,6 +160,8 @@ def _grow(grid, desk, size, alpha, positive, single, move, energy, target):
             break
         room = max(FIRST_ATOMS, count)
         fresh = _violators(grid, desk, alpha, positive, room)
+        if budget <= 0.0:
+            break
         if size + fresh > capacity:
             size = _compact(desk, size)
             if size > 0.9 * capacity:
@@ -159,8 +176,9 @@ def _grow(grid, desk, size, alpha, positive, single, move, energy, target):
         refresh_residual(work, size)
         aim = min(max(0.25 * target, inner_share * gap), 0.25 * gap)
         before = gap
-        _, sweeps = descend(work, size, alpha, positive, energy, aim, MAX_SWEEPS)
+        sweeps, cost = descend(work, size, alpha, positive, energy, aim, budget)
         spent += sweeps
+        budget -= cost + SWEEP_COST * size * (count + fresh)
         count = _collect(desk, size, single)
         gap = _full_gap(grid, desk, count, alpha, positive, energy)
         if fresh == 0:
@@ -315,17 +333,19 @@ def _compact(desk, size):
 
 
 @compiled
-def _accelerate(grid, desk, count, alpha, positive, single, energy, target):
-    """FISTA from the codes on the desk."""
+def _accelerate(grid, desk, count, alpha, positive, single, energy, target, steps):
+    """At most about `steps` steps of FISTA from the codes on the desk."""
     state = desk.momentum
     state.codes[:] = 0.0
     for a in range(count):
         state.codes[desk.atom[a]] = desk.value[a]
     aim = 0.5 * target if single else target
-    for _ in range(3):
-        _, spent = accelerate(
-            grid, state, desk.signal, alpha, positive, energy, aim, MAX_STEPS, desk.first, desk.second
+    spent = 0
+    while True:
+        _, more = accelerate(
+            grid, state, desk.signal, alpha, positive, energy, aim, steps, desk.first, desk.second
         )
+        spent += more
         count = 0
         for a in range(len(state.codes)):
             value = np.float64(np.float32(state.codes[a])) if single else state.codes[a]
@@ -334,7 +354,7 @@ def _accelerate(grid, desk, count, alpha, positive, single, energy, target):
                 desk.value[count] = value
                 count += 1
         gap = _full_gap(grid, desk, count, alpha, positive, energy)
-        if gap <= target:
+        if gap <= target or spent >= steps or aim < 0.01 * target:
             break
         aim *= 0.1
     return count, gap, spent

@@ -21,6 +21,9 @@ from septum.coding.gap import duality_gap
 from septum.coding.mode import F64, Index
 
 PADDING = 8  # rows a multiple of 4096 bytes apart would share one set of the cache
+MAX_SWEEPS = 5000
+SWEEP_COST = 2.5  # a multiply-add of a sweep against one of a large matrix product
+NEWTON_COST = 0.8  # |F|^3 / 6 multiply-adds, slower ones
 
 
 class WorkingSet(NamedTuple):
@@ -83,24 +86,27 @@ def refresh_residual(work, size):
 
 
 @compiled
-def descend(work, size, alpha, positive, energy, target, limit):
-    """Lower the restricted objective until its gap is at most `target`; return the gap and the sweeps made.
+def descend(work, size, alpha, positive, energy, target, budget):
+    """Lower the restricted objective until its gap is at most `target`, or until `budget` is spent.
 
-    `energy` is the sample's ||X||^2.
+    `energy` is the sample's ||X||^2. Returns the sweeps made and what they cost, in multiply-adds of a large product.
     """
     sweeps = 0
     waited = 0
+    cost = 0.0
     gap = _restricted_gap(work, size, alpha, positive, energy)
-    while gap > target and sweeps < limit:
+    while gap > target and cost < budget and sweeps < MAX_SWEEPS:
         active = _sweep(work, size, alpha, positive)
         sweeps += 1
         waited += 1
+        cost += SWEEP_COST * (active + 4) * size
         gap = _restricted_gap(work, size, alpha, positive, energy)
         if gap > target and waited >= 3 + active // 8:
             _newton(work, size, alpha, positive)
             waited = 0
+            cost += NEWTON_COST * active * active * active + SWEEP_COST * active * size
             gap = _restricted_gap(work, size, alpha, positive, energy)
-    return gap, sweeps
+    return sweeps, cost
 
 
 @compiled
