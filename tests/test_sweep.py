@@ -7,9 +7,7 @@ import pytest
 
 import septum
 from septum import InvalidInputError, SeparableDictionaryLearning, front, path
-from septum.coding.engine import solve
 from septum.datasets import make_separable
-from septum.kronecker import unflatten_codes
 from septum.sweep import FrontPoint, _pareto, _sizes_up_to, _thinned
 
 
@@ -88,8 +86,7 @@ def test_front_rises(found):
 def test_points_are_certified(X, found):
     for point in found:
         assert tuple(A.shape[1] for A in point.dictionaries) == point.atoms
-        codes = solve(X, point.dictionaries, 0.9, tol=1e-8).codes
-        codes = unflatten_codes(codes, point.atoms)
+        codes = septum.sparse_code(X, point.dictionaries, 0.9, tol=1e-8).codes
         certificate = septum.certify(X, point.dictionaries, codes, 0.9)
         assert point.attainment == pytest.approx(certificate.attainment, abs=2e-3)
 
