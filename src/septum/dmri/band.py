@@ -32,6 +32,23 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Masked:
+    """A source that is zero (never NaN) where `mask` (X, Y, Z) is False."""
+
+    source: Source
+    mask: NDArray[np.bool_]
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return self.source.shape
+
+    def slab(self, start: int, stop: int) -> Float32:
+        values = self.source.slab(start, stop)
+        values[~self.mask[:, :, start:stop]] = 0.0
+        return values
+
+
+@dataclass(frozen=True, eq=False)
 class Band:
     """Patches of depth `size` that start at `starts`: slices low:high."""
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from septum.array import Float
 from septum.coding.thread import count_jobs
 from septum.dmri import model as modelling
-from septum.dmri.band import Band, Float32, Source, Sums, bands, empty_sums, sweep
+from septum.dmri.band import Band, Float32, Masked, Source, Sums, bands, empty_sums, sweep
 from septum.dmri.contrast import Groups, group
 from septum.dmri.gradient import Gradients
 from septum.dmri.model import Coder, Model
@@ -44,6 +44,9 @@ FEWEST_VOXELS = 27
 # Mean maps: coefficients beyond this many sigma are kept at first.
 MEAN_THRESHOLD = 2.7
 PER_BLOCK = 3
+_NO_NOISE = (
+    "no noise could be found in the image (is it noise-free, or too small?): give sigma (--noise) if you know it"
+)
 # How the work is shared out, for the progress shown.
 _STAGES = {
     "noise": 0.08,
@@ -64,7 +67,7 @@ class Settings:
     n_coils: int = 1
     magnitude: bool = True
     centre: bool = True
-    n_passes: int = 2
+    n_passes: int = 3
     n_patches: int = modelling.N_PATCHES
     n_jobs: int = 1
     seed: int = 0
@@ -110,7 +113,7 @@ def denoise(
     patch: int | Sequence[int] = 5,
     stride: int | Sequence[int] | None = None,
     centre: bool = True,
-    n_passes: int = 2,
+    n_passes: int = 3,
     n_patches: int = modelling.N_PATCHES,
     random_state: int = 0,
     n_jobs: int | None = -1,
@@ -174,7 +177,7 @@ def make_settings(
     n_coils: int = 1,
     magnitude: bool = True,
     centre: bool = True,
-    n_passes: int = 2,
+    n_passes: int = 3,
     n_patches: int = modelling.N_PATCHES,
     n_jobs: int | None = -1,
     seed: int = 0,
@@ -217,8 +220,8 @@ def run(
             f"the image has {len(gradients.weighted)} diffusion-weighted volumes, but at least {FEWEST_DIRECTIONS} are "
             "needed: directions are denoised by what they share"
         )
-    job = _Job(source, gradients, settings, callback)
-    job.find_inside(mask)
+    job = _Job(source if mask is None else Masked(source, mask), gradients, settings, callback)
+    job.find_inside()
     job.find_noise(sigma)
     job.find_model(model)
     job.filter_means()
@@ -226,6 +229,37 @@ def run(
     for k in range(settings.n_passes):
         job.make_second(k)
     return job.finish()
+
+
+def find_inside(source: Source) -> NDArray[np.bool_]:
+    """Voxels (X, Y, Z) that are not zero in every volume."""
+    inside = np.zeros(source.shape[:3], dtype=bool)
+    for z in range(source.shape[2]):
+        inside[:, :, z] = (source.slab(z, z + 1)[:, :, 0] != 0).any(axis=-1)
+    return inside
+
+
+def visible(image: Any) -> Source:
+    """An image as a source, zero outside its mask if it has one."""
+    return image if image.mask is None else Masked(image, image.mask)
+
+
+def noise_of(
+    source: Source,
+    inside: NDArray[np.bool_],
+    gradients: Gradients,
+    sigma: ArrayLike | None = None,
+    *,
+    n_coils: int = 1,
+    n_jobs: int = 1,
+) -> Noise:
+    """The noise of an image for learning: as given, or estimated."""
+    if sigma is not None:
+        return given(sigma, source.shape, n_coils)
+    found = estimate(source, inside, group(gradients), n_coils=check_coils(n_coils), n_jobs=n_jobs)
+    if not found.sigma > 0:
+        raise InvalidInputError(_NO_NOISE)
+    return found
 
 
 class _Job:
@@ -254,14 +288,10 @@ class _Job:
 
     # --- stages -----------------------------------------------------------------------------------
 
-    def find_inside(self, mask: NDArray[np.bool_] | None) -> None:
-        self.inside = np.zeros(self.shape, dtype=bool)
-        for z in range(self.shape[2]):
-            self.inside[:, :, z] = (self.source.slab(z, z + 1)[:, :, 0] != 0).any(axis=-1)
-        if mask is not None:
-            self.inside &= mask
+    def find_inside(self) -> None:
+        self.inside = find_inside(self.source)
         if self.inside.sum() < FEWEST_VOXELS:
-            where = "" if mask is None else " inside the mask"
+            where = " inside the mask" if isinstance(self.source, Masked) else ""
             raise InvalidInputError(
                 f"only {int(self.inside.sum())} voxels{where} are not zero, but at least {FEWEST_VOXELS} are needed"
             )
@@ -276,9 +306,7 @@ class _Job:
                 n_jobs=settings.n_jobs, report=self._within("noise"),
             )  # fmt: skip
             if not self.noise.sigma > 0:
-                raise InvalidInputError(
-                    "no noise could be found in the image (is it noise-free, or too small?): give sigma (--noise) if you know it"
-                )
+                raise InvalidInputError(_NO_NOISE)
         self._done("noise")
 
     def find_model(self, model: Model | str | Path | bool) -> None:

@@ -45,7 +45,7 @@ _KIND = "diffusion contrasts"
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """Where a model's samples lie: image, x, y, z of each (n_samples, 4), sigma in every voxel of it, and the images' hashes."""
+    """Where a model's samples lie: image, x, y, z of each (n_samples, 4), sigma in its voxels, the images' hashes."""
 
     positions: NDArray[np.int64]
     scales: Float32
@@ -195,7 +195,7 @@ def samples_at(
     return out
 
 
-def scales_at(noise: Noise, shape: tuple[int, ...], positions: NDArray[np.int64], patch: tuple[int, int, int]) -> Float32:
+def scales_at(noise: Noise, positions: NDArray[np.int64], patch: tuple[int, int, int]) -> Float32:
     """Sigma in every voxel of every patch, (n, n_voxels)."""
     n_voxels = int(np.prod(patch))
     if noise.field is None:
@@ -259,9 +259,7 @@ def learn(
     for k, (source, inside, noise) in enumerate(images):
         report(0.3 * k / len(images), "choosing patches")
         at = draw(source, inside, noise, groups, patch, share, seed, n_jobs)
-        scales.append(
-            scales_at(noise, source.shape, at, patch) if len(at) else np.zeros((0, int(np.prod(patch))), np.float32)
-        )
+        scales.append(scales_at(noise, at, patch))
         samples.append(samples_at(source, groups, at, scales[-1], patch))
         positions.append(np.column_stack([np.full(len(at), k), at]))
     X = np.concatenate(samples)
@@ -286,9 +284,15 @@ def learn(
 
 
 def recertify(
-    model: Model, source: Source, noise: Callable[[], Noise], inside: NDArray[np.bool_], *, seed: int = 0, n_jobs: int = 1
+    model: Model,
+    source: Source,
+    inside: NDArray[np.bool_],
+    noise: Callable[[], Noise],
+    *,
+    seed: int = 0,
+    n_jobs: int = 1,
 ) -> tuple[Certificate, bool]:
-    """The certificate on an image, and whether it comes from the model's own codes (its own image) or from fresh ones.
+    """The certificate on an image, and whether it comes from the model's own codes: its own image, else fresh codes.
 
     `noise` is called only where fresh codes are needed.
     """
@@ -301,7 +305,7 @@ def recertify(
     at = draw(source, inside, found, groups, model.patch, n_patches, seed, n_jobs)
     if not len(at):
         raise InvalidInputError("no patch of this image stands out of its noise, so there is nothing to certify on it")
-    X = samples_at(source, groups, at, scales_at(found, source.shape, at, model.patch), model.patch)
+    X = samples_at(source, groups, at, scales_at(found, at, model.patch), model.patch)
     codes = solve(X, model.dictionaries, model.alpha, tol=1e-8, n_jobs=n_jobs).codes
     return certify(X, model.dictionaries, codes.toarray().reshape(len(X), *model.sizes), model.alpha), False
 

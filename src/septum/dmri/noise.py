@@ -13,6 +13,7 @@ mean then says how much of the channels' sigma the magnitude shows (`rician`, Ko
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -209,7 +210,7 @@ class Noise:
     n_coils: int = 1
     source: str = "estimated"
 
-    def at(self, z: slice) -> Float | float:
+    def at(self, z: slice) -> Any:
         """Sigma for slices z, to broadcast against (X, Y, depth, n_volumes)."""
         return np.float32(self.sigma) if self.field is None else self.field[:, :, z, None]
 

@@ -68,7 +68,7 @@ def mean(signal: ArrayLike, n_coils: int = 1) -> Float:
     else:
         floor = np.sqrt(2) * np.exp(special.gammaln(n_coils + 0.5) - special.gammaln(n_coils))
         exact = floor * special.hyp1f1(-0.5, n_coils, -(near**2) / 2)
-    return np.where(A <= limit, exact, _far_mean(np.maximum(A, limit), n_coils))
+    return np.where(limit >= A, exact, _far_mean(np.maximum(A, limit), n_coils))
 
 
 def variance(signal: ArrayLike, n_coils: int = 1) -> Float:
@@ -78,7 +78,7 @@ def variance(signal: ArrayLike, n_coils: int = 1) -> Float:
     near = np.minimum(A, limit)
     exact = 2 * n_coils + near**2 - mean(near, n_coils) ** 2
     far = 1.0 - (2 * n_coils - 1) / (2 * np.maximum(A, limit) ** 2)
-    return np.where(A <= limit, exact, far)
+    return np.where(limit >= A, exact, far)
 
 
 def correct(magnitude: ArrayLike, sigma: ArrayLike, n_coils: int = 1) -> Float:

@@ -2,8 +2,9 @@
 
 A block of neighbouring patches shares an angular basis, the principal axes of the estimate there. Along them, and
 in the cosine basis of each patch's voxels, signal and noise part further than along either alone. Every joint
-coefficient of the data is multiplied by Wiener's gain e^2 / (e^2 + 1), e the same coefficient of the estimate
-and 1 the noise; patches are averaged with weight 1 / (1 + the noise they keep).
+coefficient of the data is multiplied by Wiener's gain e^2 / (e^2 + c), e the same coefficient of the estimate; c
+is a little less than 1, the noise, since an estimate has lost some of the signal's energy. Patches are averaged
+with weight 1 / (1 + the noise they keep).
 
 The means, which have no angular redundancy, are filtered by the cosines alone (`cosine_layer`): first kept
 above a threshold, then by Wiener's gain from that.
@@ -17,6 +18,9 @@ from septum.dmri.shrinkage import leading
 
 # Axes along which the estimate has less than this share of the noise's variance are left out.
 FAINT = 0.02
+# The noise's variance in Wiener's gain. 1 gives the least square error (0.25 dB less on the phantom), but lowers the
+# anisotropy of faint fibres by a quarter more.
+CAUTION = np.float32(0.7)
 
 
 @compiled
@@ -62,15 +66,15 @@ def wiener_layer(data, pilot, inside, xs, ys, zs, shape, per_block, cosines, tot
             for a in range(i, last_x):
                 for b in range(j, last_y):
                     for c in range(len(zs)):
-                        _filter_one(
-                            first, second, box, xs[a] - x, ys[b] - y, zs[c] - z, shape, cosines, summed, weights, kept
-                        )
+                        place = (xs[a] - x, ys[b] - y, zs[c] - z)
+                        _filter_one(first, second, box, place, shape, cosines, summed, weights, kept)
             _add(total, weight, extra, x, y, z, box, np.dot(summed, basis.T), weights, kept, np.float32(1.0))
 
 
 @compiled
-def _filter_one(first, second, box, x, y, z, shape, cosines, summed, weights, kept):
+def _filter_one(first, second, box, place, shape, cosines, summed, weights, kept):
     """One patch of a block, in the block's angular coordinates."""
+    x, y, z = place
     n_voxels, rank = cosines.shape[0], first.shape[1]
     data = np.empty((n_voxels, rank), np.float32)
     guess = np.empty((n_voxels, rank), np.float32)
@@ -90,7 +94,7 @@ def _filter_one(first, second, box, x, y, z, shape, cosines, summed, weights, ke
     for row in range(n_voxels):
         for k in range(rank):
             square = guess[row, k] * guess[row, k]
-            gain = square / (square + np.float32(1.0))
+            gain = square / (square + CAUTION)
             data[row, k] *= gain
             noise += gain * gain
             components += gain
@@ -150,7 +154,7 @@ def cosine_layer(data, pilot, inside, xs, ys, z, shape, cosines, threshold, tota
                 for row in range(n_voxels):
                     for k in range(n):
                         square = known[row, k] * known[row, k]
-                        gain = square / (square + np.float32(1.0))
+                        gain = square / (square + CAUTION)
                         values[row, k] *= gain
                         noise += gain * gain
             values = np.dot(cosines.T, values)
