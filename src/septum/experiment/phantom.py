@@ -64,8 +64,6 @@ class Protocol:
 
 
 PRINTED = Protocol("printed", False, (0.8, 0.4, 0.2, 0.1), 0.2, 3)
-# Joint dictionaries of 36 000 atoms and more take long at small alphas.
-CURVELET_ALPHAS = (0.57, 0.4, 0.28)
 CENTRED = Protocol("centred", True, (0.53, 0.37, 0.25), 0.12, 4, 0.37)
 
 
@@ -82,13 +80,15 @@ class Size:
     repetitions: int
     protocols: tuple[Protocol, ...]
     is_crossed: bool
+    # Without centring, joint dictionaries of 36 000 atoms and more take very long at small alphas.
+    curvelet_alphas: tuple[float, ...] = (0.57, 0.4, 0.28)
     has_whole: bool = True
 
 
 FULL = Size(NAMES, SLICES, (0, 50), 100, (64, 144), 30, 3, (PRINTED, CENTRED), True)
 SMALL = Size(
     NAMES, (25,), (14, 44), 40, (24, 32), 8, 2,
-    (Protocol("printed", False, (0.4, 0.2), 0.3, 1), Protocol("centred", True, (0.53, 0.37), 0.3, 1, 0.37)), False,
+    (Protocol("printed", False, (0.4, 0.2), 0.3, 1), Protocol("centred", True, (0.53, 0.37), 0.3, 1, 0.37)), False, (0.57, 0.4),
 )  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def _trials(
             method=name,
             training_seed=seeds[0],
             noise_seeds=[seeds[0], *others],
-            protocol=asdict(replace(protocol, alphas=_alphas(protocol, name))),
+            protocol=asdict(replace(protocol, alphas=_alphas(size, protocol, name))),
         )
         for name in size.methods
     ]
@@ -153,8 +153,9 @@ def _trials(
     }
 
 
-def _alphas(protocol: Protocol, name: str) -> tuple[float, ...]:
-    return CURVELET_ALPHAS if name.startswith("Curve") and protocol is PRINTED else protocol.alphas
+def _alphas(size: Size, protocol: Protocol, name: str) -> tuple[float, ...]:
+    is_slow = name.startswith("Curve") and not protocol.is_centred
+    return size.curvelet_alphas if is_slow else protocol.alphas
 
 
 def _whole(study: Study, size: Size, noise_seed: int) -> Result:
@@ -299,7 +300,7 @@ def _with_total_variation(noisy: Float, how: Protocol, alpha: float) -> tuple[Fl
     x, y, n, g = noisy.shape
     whole_slices = np.ascontiguousarray(noisy.reshape(x * y, n, g).transpose(1, 2, 0))
     kept, means = centre(whole_slices) if how.is_centred else (whole_slices, np.zeros(1))
-    row = catalogue.i_sr_tv(_directions(), (x, y), tol=LASSO_TOLERANCE).fit(kept)
+    row = catalogue.i_sr_tv(directions(), (x, y), tol=LASSO_TOLERANCE).fit(kept)
     image = row.reconstruct(kept, alpha) + means
     gap = max(float(r.gap) for r in row.results_ or [])
     return image.transpose(2, 0, 1).reshape(x, y, n, g), gap
@@ -316,9 +317,9 @@ def _learned(
     sweeps: int,
     training_seed: int,
 ) -> tuple[list[Any], dict[str, Any]]:
-    directions = _directions()
+    axes = directions()
     if method == "I-SR + TV":
-        return [catalogue.i_sr(directions).fit(np.zeros((1, len(directions), 1))).dictionaries_[0], None], {}
+        return [catalogue.i_sr(axes).fit(np.zeros((1, len(axes), 1))).dictionaries_[0], None], {}
     clean = volume(seed, *slices).with_noise(REFERENCE_SNR, seed=training_seed)
     image = clean.data[..., clean.gradients.weighted]
     # Slices near the ends of the sphere hold little but background.
@@ -330,7 +331,7 @@ def _learned(
     asked = Learning(
         (n_atoms[0], n_atoms[1]), sweeps, how.learning_alpha, how.steps, how.coding_alpha, training_seed
     )
-    return learn(method, patches, directions, (PATCH, PATCH), asked)
+    return learn(method, patches, axes, (PATCH, PATCH), asked)
 
 
 # --- the data -----------------------------------------------------------------------------------
@@ -348,7 +349,7 @@ def _noisy(seed: int, first: int, stop: int, snr: float | None, noise_seed: int,
     parts = [
         phantom.truth[:, :, z - first : z - first + 1]
         if snr is None
-        else _one_slice(phantom, z - first).with_noise(snr, seed=noise_seed).data
+        else one_slice(phantom, z - first).with_noise(snr, seed=noise_seed).data
         for z in slices
     ]
     image = np.concatenate(parts, axis=2)[..., phantom.gradients.weighted].astype(np.float64)
@@ -356,7 +357,8 @@ def _noisy(seed: int, first: int, stop: int, snr: float | None, noise_seed: int,
     return image
 
 
-def _one_slice(phantom: Phantom, place: int) -> Phantom:
+def one_slice(phantom: Phantom, place: int) -> Phantom:
+    """One slice as a phantom of its own, to be given its noise: only the data are cut."""
     return replace(phantom, truth=phantom.truth[:, :, place : place + 1], first_slice=phantom.first_slice + place)
 
 
@@ -365,7 +367,8 @@ def _slices(slices: list[int], chosen: Sequence[int], seed: int, noise_seed: int
     return _noisy(seed, slices[0], slices[1], snr, 0 if snr is None else noise_seed, tuple(chosen))
 
 
-def _directions() -> Float:
+def directions() -> Float:
+    """Of the weighted volumes, (G, 3)."""
     from septum.dmri.phantom import default_scheme
 
     scheme = default_scheme()

@@ -196,8 +196,8 @@ def _denoising(size: Any, protocol: Any, trials: Trials, floor: list[Result], en
         )
     else:
         told = (
-            f"The means of every direction and voxel of a patch are taken out and put back; alpha is chosen on slices "
-            f"{study_of.TUNING[0]} and {study_of.TUNING[1]}; the lasso's support is refitted. The noise level alone "
+            "The means of every direction and voxel of a patch are taken out and put back; alpha is chosen on slices "
+            f"{' and '.join(map(str, study_of.TUNING))}; the lasso's support is refitted. The noise level alone "
             "would say alpha = sigma sqrt(2 log(r1 r2 T)), 5.3 sigma at the full sizes, which is the largest alpha tried."
         )
     items: list[Any] = [Text(told), _scores(size, protocol, trials, floor, entire), _details(size, protocol, trials)]
@@ -353,7 +353,7 @@ def _spreads(size: Any, trials: Trials) -> Table:
 def _dictionaries(pictures: dict[str, Any], size: Any, trials: Trials) -> list[Any]:
     from septum import plot
 
-    directions = study_of._directions()
+    directions = study_of.directions()
     items: list[Any] = [
         Text(
             "Learned in the paper's protocol, first repetition, and ordered by how many test patches use an atom. "
@@ -398,8 +398,8 @@ def _close_ups(study: Study, size: Any, pictures: dict[str, Any], trials: Trials
     place = z - size.slices[0]
     gradients = phantom.gradients
     inside = phantom.mask[:, :, place]
-    noisy = study_of._one_slice(phantom, place).with_noise(study_of.SNR, seed=seed).data[:, :, 0]
-    clean = study_of._one_slice(phantom, place).with_noise(study_of.REFERENCE_SNR, seed=seed).data[:, :, 0]
+    noisy = study_of.one_slice(phantom, place).with_noise(study_of.SNR, seed=seed).data[:, :, 0]
+    clean = study_of.one_slice(phantom, place).with_noise(study_of.REFERENCE_SNR, seed=seed).data[:, :, 0]
     first, weighted = int(gradients.b0s[0]), gradients.weighted
     images: dict[str, tuple[str, Float, Float]] = {
         "truth": ("truth", phantom.truth[:, :, place, first], phantom.truth[:, :, place][..., weighted]),

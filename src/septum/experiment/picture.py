@@ -42,7 +42,8 @@ def angular_sheet(atoms: Float, directions: Float, use: Float, title: str) -> An
         coefficients[place] = _shape(atoms[:, atom], directions)
         mask[place] = True
     field = OdfField(coefficients.astype(np.float32), ORDER, mask, AXES)
-    return odf_field_picture(field, background=np.zeros(mask.shape), axis=2, index=0, title=title, width=7.2)
+    figure = odf_field_picture(field, background=np.zeros(mask.shape), axis=2, index=0, title=title, width=9.0)
+    return _without_anatomy(figure)
 
 
 def joint_fields(angular: Float, spatial: Float, directions: Float, use: Float, title: str, count: int = 8) -> Any:
@@ -65,9 +66,12 @@ def joint_fields(angular: Float, spatial: Float, directions: Float, use: Float, 
         shade[part] = 0.15 + 0.5 * weight
     mask[0, 0, 0] = mask[-1, -1, 0] = True  # the picture's corners
     field = OdfField(coefficients.astype(np.float32), ORDER, mask, AXES)
-    return odf_field_picture(
+    figure = odf_field_picture(
         field, background=shade, axis=2, index=0, window=(slice(None), slice(None)), title=title, width=9.0
     )
+    for k in range(len(order)):
+        _frame(figure, step * (k % columns), step * (rows - 1 - k // columns))
+    return _without_anatomy(figure)
 
 
 def funk_radon(signal: Float, directions: Float) -> Float:
@@ -91,7 +95,7 @@ def field_of(
 
 def close_up(field: OdfField, window: tuple[slice, slice], title: str) -> Any:
     """A window of one slice."""
-    return odf_field_picture(field, axis=2, index=0, window=window, title=title, width=6.0)
+    return odf_field_picture(field, axis=2, index=0, window=window, title=title, width=9.0)
 
 
 def main_direction(field: OdfField) -> Float:
@@ -115,3 +119,21 @@ def _shape(atom: Float, directions: Float) -> Float:
         return coefficients if mean > 0 else -coefficients
     values = basis(directions, ORDER) @ coefficients
     return coefficients if float(((values - values.mean()) ** 3).sum()) >= 0 else -coefficients
+
+
+def _frame(figure: Any, x: int, y: int) -> None:
+    """A line round a patch whose lowest voxel is (x, y)."""
+    from matplotlib.patches import Rectangle
+
+    from septum.plot.style import FAINT
+
+    square = Rectangle((x - 0.5, y - 0.5), PATCH, PATCH, facecolor="none", edgecolor=FAINT, linewidth=1.0)
+    figure.axes[0].add_patch(square)
+
+
+def _without_anatomy(figure: Any) -> Any:
+    """A picture of atoms has no left and right of a body."""
+    for axes in figure.axes:
+        for text in list(axes.texts):
+            text.remove()
+    return figure

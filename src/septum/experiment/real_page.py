@@ -24,7 +24,18 @@ from septum.experiment.picture import (
 from septum.experiment.protocol import PATCH
 from septum.experiment.score import angles
 from septum.experiment.stage import Result, Study
-from septum.report.record import Cell, Column, Number, Numbers, Picture, Record, Section, Table, Text, versions
+from septum.report.record import (
+    Cell,
+    Column,
+    Number,
+    Numbers,
+    Picture,
+    Record,
+    Section,
+    Table,
+    Text,
+    versions,
+)
 
 WHOLE = "septum denoise, whole volume"
 WINDOW = 18
@@ -66,8 +77,8 @@ def _in_short(image: DwiImage, name: str, slices: list[int], entire: Result) -> 
 
     items: list[Any] = [
         Text(
-            "A real image has no truth to be compared with. What can be seen: whether the atoms look like anatomy, whether "
-            "what is taken away looks like noise of the estimated level, and whether neighbouring voxels agree on directions."
+            "A real image has no truth to be compared with. What can be seen: whether atoms look like anatomy, whether "
+            "what is taken away looks like noise of the estimated level, and whether neighbours agree on directions."
         ),
         Numbers(
             (
