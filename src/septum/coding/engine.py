@@ -20,7 +20,7 @@ from septum.coding.sample import solve_run
 from septum.coding.thread import each, single_blas_thread
 from septum.loss import Loss, Squared
 
-RUN_BYTES = 2 * 2**20
+RUN_BYTES = 4 * 2**20
 CAPACITY = 1024
 
 

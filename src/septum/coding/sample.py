@@ -40,11 +40,11 @@ from septum.coding.working_set import (
     refresh_residual,
 )
 
-FIRST_ATOMS = 16
+FIRST_ATOMS = 24
 DISTINCT = 0.6  # joint atoms with a larger cosine do not enter in the same round
 MAX_ROUNDS = 100
 FIRST_TURN = 300  # steps of FISTA that the first turn of either engine is worth
-MAX_TURNS = 6
+MAX_TURNS = 8
 
 
 class Desk(NamedTuple):
@@ -56,6 +56,7 @@ class Desk(NamedTuple):
     gradient: F64  # q - G c
     slot: Index
     member: Index  # 1 where an atom is in the working set
+    top: F64  # the largest |gradient| of each row
     candidate: Index
     violation: F64
     atom: Index  # the codes so far: flat index and value
@@ -80,8 +81,9 @@ def make_desk(grid, capacity):
         np.empty(length),
         np.full(height, -1),
         np.zeros(length, np.int64),
-        np.empty(length, np.int64),
-        np.empty(length),
+        np.empty(height),
+        np.empty(length + 1, np.int64),
+        np.empty(length + 1),
         np.empty(length, np.int64),
         np.empty(length),
         make_working_set(n, capacity),
@@ -173,7 +175,11 @@ def _grow(grid, desk, size, alpha, positive, single, move, energy, target, budge
             desk.member[index] = 1
         extend_gram(grid, work.modes, size, size + fresh, work.gram)
         size += fresh
-        refresh_residual(work, size)
+        if single:
+            refresh_residual(work, size)
+        else:
+            for a in range(size):
+                work.residual[a] = desk.gradient[work.atom[a]]
         aim = min(max(0.25 * target, inner_share * gap), 0.25 * gap)
         before = gap
         sweeps, cost = descend(work, size, alpha, positive, energy, aim, budget)
@@ -210,19 +216,13 @@ def _collect(desk, size, single):
 def _full_gap(grid, desk, count, alpha, positive, energy):
     """The gradient and the duality gap of the codes on the desk, afresh."""
     gradient, signal = desk.gradient, desk.signal
-    largest = 0.0
     if count == 0:
         gradient[:] = signal
     else:
         sparse_image(grid, desk.atom, desk.value, count, desk.slot, desk.first, desk.second, gradient)
         for a in range(len(signal)):
             gradient[a] = signal[a] - gradient[a]
-    if positive:
-        for g in gradient:
-            largest = max(largest, g)
-    else:
-        for g in gradient:
-            largest = max(largest, abs(g))
+    largest = _row_tops(gradient, desk.top, positive)
     aligned = 0.0
     total = 0.0
     fitted = 0.0
@@ -235,16 +235,37 @@ def _full_gap(grid, desk, count, alpha, positive, energy):
 
 
 @compiled
+def _row_tops(gradient, top, positive):
+    """The largest |gradient| of each row of atoms (i_1, ..., i_{n-1}), and of all."""
+    width = len(gradient) // len(top)
+    largest = 0.0
+    for row in range(len(top)):
+        high = 0.0
+        if positive:
+            for a in range(row * width, (row + 1) * width):
+                high = max(high, gradient[a])
+        else:
+            for a in range(row * width, (row + 1) * width):
+                high = max(high, abs(gradient[a]))
+        top[row] = high
+        largest = max(largest, high)
+    return largest
+
+
+@compiled
 def _violators(grid, desk, alpha, positive, room):
     """Put up to `room` atoms outside the set with the largest |gradient| > alpha on desk.candidate."""
+    gradient, member, candidate, violation = desk.gradient, desk.member, desk.candidate, desk.violation
+    width = len(gradient) // len(desk.top)
     found = 0
-    for a in range(len(desk.gradient)):
-        g = desk.gradient[a]
-        size = g if positive else abs(g)
-        if size > alpha and desk.member[a] == 0:
-            desk.candidate[found] = a
-            desk.violation[found] = size
-            found += 1
+    for row in range(len(desk.top)):
+        if desk.top[row] <= alpha:
+            continue
+        for a in range(row * width, (row + 1) * width):
+            size = gradient[a] if positive else abs(gradient[a])
+            candidate[found] = a
+            violation[found] = size
+            found += (size > alpha) & (member[a] == 0)
     if grid.coherence > DISTINCT:
         return _distinct(grid, desk, _strongest(desk, found, 4 * room), room)
     return _strongest(desk, found, room)

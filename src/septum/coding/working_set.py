@@ -48,11 +48,11 @@ def make_working_set(n_modes, capacity):
     return WorkingSet(
         np.zeros(capacity, np.int64),
         np.zeros((n_modes, capacity), np.int64),
-        np.zeros((capacity, capacity + PADDING)),
+        np.empty((capacity, capacity + PADDING)),
         np.zeros(capacity),
         np.zeros(capacity),
         np.zeros(capacity),
-        np.zeros((capacity, capacity + PADDING)),
+        np.empty((capacity, capacity + PADDING)),
         np.zeros(capacity),
         np.zeros(capacity),
         np.zeros(capacity),
