@@ -22,6 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", choices=STUDIES, help="section 6, section 7's phantom, or a real image")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write into")
     parser.add_argument("--small", action="store_true", help="sizes that take about two minutes")
+    parser.add_argument(
+        "--cap",
+        type=positive_float,
+        metavar="S",
+        help="for synthetic: seconds for each run of the paper's algorithm (default: 600)",
+    )
     parser.add_argument("--check", type=Path, metavar="RECORD", help="compare with an earlier record.json")
     parser.add_argument(
         "--rtol", type=positive_float, default=1e-3, metavar="R", help="tolerance of --check (default: 0.001)"
@@ -40,7 +46,9 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidInputError("--image belongs to 'septum reproduce real'")
     earlier = None if args.check is None else Record.read(args.check)
     with Progress(f"reproduce {args.study}", args.verbosity) as report:
-        study = Study(args.output, args.seed, args.small, args.n_threads, _command(args), report)
+        study = Study(
+            args.output, args.seed, args.small, args.n_threads, _command(args), args.cap, report
+        )
         options: dict[str, Any] = {} if args.image is None else {"image": args.image}
         record, pictures = _write(study, args, options)
     say(f"wrote {args.output / 'report.html'}, record.json and {len(pictures)} pictures", args.verbosity)
@@ -77,5 +85,6 @@ def _write(study: Any, args: argparse.Namespace, options: dict[str, Any]) -> tup
 def _command(args: argparse.Namespace) -> str:
     words = ["septum reproduce", args.study, "-o", str(args.output)]
     words += ["--small"] if args.small else []
+    words += ["--cap", f"{args.cap:g}"] if args.cap is not None else []
     words += ["--image", str(args.image)] if args.image is not None else []
     return " ".join([*words, "--seed", str(args.seed)])

@@ -37,7 +37,8 @@ class Result:
 class Study:
     """Where a study keeps its stages and how it is to be run.
 
-    `small` asks for the sizes that take about two minutes; `report(fraction, text)` is told how far it is.
+    `small` asks for the sizes that take about two minutes; `cap` bounds, in seconds, each run of an algorithm that may
+    not end by itself (None: the study's own bound); `report(fraction, text)` is told how far it is.
     """
 
     folder: Path
@@ -45,6 +46,7 @@ class Study:
     small: bool = False
     n_threads: int = 1
     command: str = ""
+    cap: float | None = None
     report: Report = lambda fraction, text: None
 
     def stage(self, function: Callable[..., Result], /, **parameters: Any) -> Result:

@@ -5,7 +5,7 @@ corrected, and the default solver; then random starts at the sizes that growth f
 remark), the atoms against those the data was made from, and the remark that alpha above 1 gives zero.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -64,6 +64,8 @@ SMALL = Size(200, None, 12, 60, 3, ALPHAS)
 def run(study: Study) -> tuple[Record, dict[str, Any]]:
     """Every stage, then the record and its pictures."""
     size = SMALL if study.small else FULL
+    if study.cap is not None:
+        size = replace(size, max_time=study.cap)
     study.report(0.0, "the known optimum")
     optima = [study.stage(optimum, n_samples=size.n_samples, seed=study.seed, alpha=a) for a in size.alphas]
     jobs = [
