@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-centre", dest="centre", action="store_false", help="do not take the shells' means out"
     )
     parser.add_argument(
-        "--passes", type=natural, default=3, metavar="N", help="second estimates (default: 3)"
+        "--passes", type=natural, default=4, metavar="N", help="second estimates (default: 4)"
     )
     parser.add_argument("--n-patches", type=positive_int, metavar="N", help="patches to learn from")
     parser.add_argument(
@@ -146,6 +146,8 @@ def _name_by_bids(args: argparse.Namespace, outputs: "Outputs") -> None:
 
 def _images(args: argparse.Namespace) -> dict[str, Path]:
     """The NIfTI files to write."""
+    from septum.errors import InvalidInputError
+
     asked = {
         "dwi": args.output,
         "noise": args.noise_map,
@@ -153,7 +155,11 @@ def _images(args: argparse.Namespace) -> dict[str, Path]:
         "components": args.components,
         "variance_removed": args.variance_removed,
     }
-    return {name: path for name, path in asked.items() if path is not None}
+    found = {name: path for name, path in asked.items() if path is not None}
+    for path in found.values():
+        if not path.name.lower().endswith((".nii", ".nii.gz")):
+            raise InvalidInputError(f"{path} must end in .nii.gz or .nii")
+    return found
 
 
 def _noise(text: str | None, image: "DwiImage") -> Any:
