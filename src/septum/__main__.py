@@ -1,7 +1,5 @@
 """`python -m septum` is `septum`."""
 
-import sys
+from septum.cli import program
 
-from septum.cli import main
-
-sys.exit(main())
+program()

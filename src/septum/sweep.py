@@ -2,8 +2,8 @@
 
 * `path` fits from the largest alpha to the smallest, each start being the dictionaries of the last;
 * `front` records what attainment each number of atoms reaches: the sizes that one growing fit passes through, and
-  fits of their own at sizes between one atom and where the growing fit ended. Every point is scored afresh from its dictionaries by the
-  certificate, never by the solver's word; points that another beats with as few atoms are dropped.
+  fits of their own at sizes between one atom and where the growing fit ended. Every point is scored afresh from its
+  dictionaries by the certificate, never by the solver's word; points that another beats with as few atoms are dropped.
 """
 
 from collections.abc import Iterator, Sequence

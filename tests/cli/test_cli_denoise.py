@@ -53,7 +53,8 @@ def test_all_outputs_appear_with_sidecars(folder, model, tmp_path):
 def test_the_same_run_writes_the_same_bytes(folder, model, tmp_path):
     for name, threads in (("a", "1"), ("b", "2")):
         out = tmp_path / f"{name}.nii.gz"
-        assert main(["denoise", str(folder / "dwi.nii.gz"), "-o", str(out), "--n-patches", "20", "-q", "--n-threads", threads]) == 0
+        words = ["denoise", str(folder / "dwi.nii.gz"), "-o", str(out), "--n-patches", "20", "-q", "--n-threads", threads]
+        assert main(words) == 0
     assert (tmp_path / "a.nii.gz").read_bytes() == (tmp_path / "b.nii.gz").read_bytes()
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
 

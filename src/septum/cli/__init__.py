@@ -73,6 +73,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _explain(error, args.verbosity)
 
 
+def program() -> NoReturn:
+    """What the shell runs: `main`, then the end. A stopped run ends at once, with no tear-down of code half compiled."""
+    status = main()
+    if status > 128:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
 def available() -> dict[str, str]:
     """The commands whose files are there, with a line on each."""
     return {
@@ -134,10 +144,10 @@ def _suggestion(word: str, commands: dict[str, str]) -> str:
 def _explain(error: BaseException, verbosity: int) -> int:
     """Say in one line what ended the command; returns the exit status."""
     if isinstance(error, Stopped):
-        _complain("stopped; nothing was left half-written", kind="stopped")
+        _complain("nothing was left half-written", kind="stopped")
         return error.status
     if isinstance(error, KeyboardInterrupt):
-        _complain("interrupted; nothing was left half-written", kind="stopped")
+        _complain("nothing was left half-written", kind="interrupted")
         return EXIT_INTERRUPTED
     if isinstance(error, BrokenPipeError):
         # The reader of our output has gone; keep Python from complaining when it closes the stream.

@@ -88,7 +88,8 @@ class Size:
 FULL = Size(NAMES, SLICES, (0, 50), 100, (64, 144), 30, 3, (PRINTED, CENTRED), True)
 SMALL = Size(
     NAMES, (25,), (14, 44), 40, (24, 32), 8, 2,
-    (Protocol("printed", False, (0.4, 0.2), 0.3, 1), Protocol("centred", True, (0.53, 0.37), 0.3, 1, 0.37)), False, (0.57, 0.4),
+    (Protocol("printed", False, (0.4, 0.2), 0.3, 1), Protocol("centred", True, (0.53, 0.37), 0.3, 1, 0.37)),
+    False, (0.57, 0.4),
 )  # fmt: skip
 
 

@@ -99,7 +99,7 @@ def _kdrsdl(patches: Float, how: Learning) -> SeparableMethod:
         return catalogue.kdrsdl()
     default = 1.0 / float(np.sqrt(len(patches) * max(patches.shape[1:])))
     # On centred data the authors' weight of the error term is far too small.
-    lams = [default * multiple for multiple in (10.0, 30.0, 100.0)]
+    lams = [default * multiple for multiple in (100.0, 300.0, 1000.0)]
     return catalogue.kdrsdl_tuned(how.coding_alpha, alphas=(1e-2,), lams=lams, random_state=how.seed)
 
 
