@@ -7,7 +7,7 @@ r~ = sum_t rank(D_alpha(X_t)) atoms a side, each used by one sample. What learni
 far smaller than that.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
@@ -42,7 +42,7 @@ class Optimum:
     value: float
     rank: int
     alpha: float
-    samples: Samples
+    samples: Samples = field(repr=False)
 
     @cached_property
     def pairs(self) -> SingularPairs:

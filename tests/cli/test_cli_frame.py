@@ -1,5 +1,6 @@
 """The command line's frame: help is quick, errors are one line, signals leave nothing behind."""
 
+import ctypes
 import importlib
 import io
 import os
@@ -166,6 +167,31 @@ def test_a_kill_runs_the_clean_up(command, number, status, capsys):
     assert seen == ["cleaned"]
     assert signal.getsignal(number) == before
     assert "stopped" in one_line(capsys)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_inside_a_callback_of_c_code_is_not_lost(command, number, status, capsys):
+    # ctypes cannot pass on what a callback raises: it is dropped, and the command would go on.
+    seen = []
+
+    @ctypes.CFUNCTYPE(None)
+    def callback():
+        os.kill(os.getpid(), number)
+        time.sleep(0.01)
+
+    def run(args):
+        try:
+            callback()
+            seen.append("went on")
+            time.sleep(5)
+        finally:
+            seen.append("cleaned")
+
+    hook = sys.unraisablehook
+    assert main(command(run)) == status
+    assert seen == ["went on", "cleaned"]
+    assert sys.unraisablehook is hook
+    one_line(capsys)
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

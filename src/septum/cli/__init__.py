@@ -17,6 +17,7 @@ import importlib.util
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,6 +41,7 @@ COMMANDS = {
 _EXTRAS = ("nibabel", "dipy", "curvelets", "typing_extensions", "pywt", "matplotlib", "jinja2", "rich")
 
 EXIT_DONE, EXIT_BUG, EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 0, 1, 2, 130, 141
+RESEND_AFTER = 0.05  # seconds
 
 
 class Stopped(BaseException):
@@ -47,6 +49,7 @@ class Stopped(BaseException):
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
+        self.number = number
         self.status = 128 + number
 
 
@@ -184,11 +187,28 @@ def _one_line(message: str) -> str:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Inside, a kill or a closed terminal raises `Stopped`, so that every `with` block cleans up."""
+    """Inside, a kill or a closed terminal raises `Stopped`, so that every `with` block cleans up.
+
+    Where a signal comes while Python runs inside a callback of C code (a compiler's, a finaliser's), what it raises is
+    dropped there and only reported to `sys.unraisablehook`: the signal is then sent once more, a moment later.
+    """
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise Stopped(number)
 
+    def once_more(dropped: "sys.UnraisableHookArgs") -> None:
+        if isinstance(dropped.exc_value, Stopped):
+            number = dropped.exc_value.number
+        elif isinstance(dropped.exc_value, KeyboardInterrupt):
+            number = signal.SIGINT
+        else:
+            report(dropped)
+            return
+        again = threading.Timer(RESEND_AFTER, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
+
+    report, sys.unraisablehook = sys.unraisablehook, once_more
     kept = {}
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
@@ -200,6 +220,7 @@ def _signals() -> Iterator[None]:
     try:
         yield
     finally:
+        sys.unraisablehook = report
         for number, handler in kept.items():
             signal.signal(number, handler)
 
