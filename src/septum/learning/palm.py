@@ -13,6 +13,7 @@ random start then leads where the spectral one does.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -23,7 +24,15 @@ from septum.array import Float
 from septum.coding.thread import single_blas_thread
 from septum.errors import InvalidInputError
 from septum.factors import Factors
-from septum.learning.gradient import Point, Quadratic, Residual, Smooth, along_all, samples_second
+from septum.learning.gradient import (
+    Point,
+    Quadratic,
+    Residual,
+    Smooth,
+    along_all,
+    samples_second,
+    squared_norm,
+)
 from septum.learning.growth_palm import Check, Schedule, check, empty_point, grow, pruned, zero_codes
 from septum.learning.growth_printed import grow_as_printed, grow_at_true_cost
 from septum.learning.history import Learned, Recorder, Settings
@@ -58,6 +67,8 @@ class PalmOptions:
         This many growth steps in a row that each gain less than `min_gain` an atom end the fit.
     refinements : int
         Where nothing can be added, `inner_tol` is lowered tenfold so many times before the fit ends.
+    start_codes : {"zero", "correlations"}
+        Codes beside given dictionaries: zero, or one plain gradient step from there, without the threshold.
     """
 
     growth: Growth = "exact"
@@ -71,6 +82,7 @@ class PalmOptions:
     code_steps: int = 4
     patience: int = 3
     refinements: int = 2
+    start_codes: Literal["zero", "correlations"] = "zero"
 
     def __post_init__(self) -> None:
         if self.growth not in GROWTH:
@@ -124,10 +136,13 @@ class _Run:
             given = [np.array(A, dtype=dtype) for A in self.settings.start]
             weights = self.objective.regularizer.atom_weights(given)
             kept = [np.ascontiguousarray(A[:, w > 0]) for A, w in zip(given, weights, strict=True)]
+            if self.options.start_codes == "correlations":
+                return correlated_point(self.objective, kept)
             sizes = [A.shape[1] for A in kept]
             return self.objective.normalized(Point(kept, zero_codes(self.active.size, sizes, dtype)))
         if self.settings.init == "random":
-            return random_point(self.objective, shape, self.settings.rng)
+            rng = self.settings.rng
+            return correlated_point(self.objective, [rng.standard_normal((d, 1)).astype(dtype) for d in shape])
         grown = grow(self.objective, empty, check(self.objective, empty), self.schedule)
         return empty if grown is None else grown
 
@@ -228,13 +243,13 @@ def objective_on(problem: Problem, rows: NDArray[np.intp]) -> Objective:
     return Objective(smooth, problem.regularizer, problem.alpha)
 
 
-def random_point(objective: Objective, shape: Sequence[int], rng: np.random.Generator) -> Point:
-    """One random atom a side, the paper's start; its codes are the plain correlations."""
+def correlated_point(objective: Objective, atoms: Sequence[Float]) -> Point:
+    """Unit atoms, and codes that are one plain gradient step from zero: for one atom a side, the correlations."""
     data = objective.smooth.data
-    atoms = [rng.standard_normal((d, 1)).astype(data.dtype) for d in shape]
-    unit = objective.unit_atoms(Point(atoms, zero_codes(data.shape[1], [1] * len(shape), data.dtype)))
+    sizes = [A.shape[1] for A in atoms]
+    unit = objective.unit_atoms(Point(list(atoms), zero_codes(data.shape[1], sizes, data.dtype)))
     codes = along_all(data, [A.T for A in unit], range(len(unit)))
-    return Point(unit, codes)
+    return Point(unit, codes / prod(squared_norm(A) for A in unit))
 
 
 def zero_factors(problem: Problem) -> Factors:
