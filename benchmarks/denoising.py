@@ -1,6 +1,7 @@
 """Denoising against the methods that users run today, on phantoms whose truth is known.
 
-    flock LOCK python benchmarks/denoising.py --phantom isbi --snr 10,20,30 --seeds 0,1,2 -o results.json
+    python benchmarks/denoising.py [--phantom isbi] [--snr 10,20,30] [--seeds 0,1,2]
+    python benchmarks/denoising.py --summary        # results/denoising.md, from what was measured on both phantoms
 
 Every method gets the same image. localpca gets septum's estimate of sigma; the others have no use for one. The
 results of mppca, localpca and dwidenoise are corrected for the noise floor with septum's exact inverse of the mean
@@ -26,6 +27,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from common import RESULTS, table, write
 
 from septum.dmri import denoise, multitensor, phantom, rician
 from septum.dmri.contrast import group
@@ -34,6 +36,7 @@ from septum.dmri.image import DwiImage, save
 from septum.dmri.noise import estimate
 
 THREADS = 2
+SCORES = ("whole", "inside", "white", "fa", "direction", "seconds", "cpu")
 
 
 def by_septum(data, image, sigma):
@@ -117,14 +120,45 @@ def measure(name: str, image: DwiImage, data: Any, sigma: float) -> tuple[Any, f
     return found, seconds, cpu
 
 
+def summarise() -> None:
+    """A table for each phantom: means over seeds, and their spread for the PSNR inside."""
+    sections, record = [], {}
+    titles = {"isbi": "ISBI 2013 phantom, 50 x 50 x 50 x 65", "multitensor": "Crossing tensors, 36 x 36 x 16 x 65"}
+    for name, title in titles.items():
+        rows = json.loads((RESULTS / f"denoising_{name}.json").read_text())
+        lines = []
+        for snr in sorted({row["snr"] for row in rows}):
+            for method in METHODS:
+                runs = [row for row in rows if row["snr"] == snr and row["method"] == method]
+                if not runs:
+                    continue
+                mean = {key: float(np.mean([run[key] for run in runs])) for key in SCORES}
+                spread = float(np.std([run["inside"] for run in runs]))
+                record[f"{name} {snr:g} {method}"] = mean
+                lines.append(
+                    [f"{snr:g}", method, *(f"{mean[k]:.2f}" for k in ("whole", "inside", "white")), f"{spread:.2f}",
+                     f"{mean['fa']:.4f}", f"{mean['direction']:.2f}", f"{mean['seconds']:.1f}", f"{mean['cpu']:.1f}",
+                     len(runs)]
+                )  # fmt: skip
+        header = ["SNR", "method", "whole, dB", "inside, dB", "white matter, dB", "spread inside", "FA error",
+                  "direction, deg", "wall, s", "processor, s", "seeds"]  # fmt: skip
+        sections.append((title, table(header, lines)))
+    write("denoising", "Denoising phantoms", sections, record)
+    print((RESULTS / "denoising.md").read_text())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--phantom", choices=("isbi", "multitensor"), default="isbi")
     parser.add_argument("--snr", default="10,20,30")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--summary", action="store_true")
     args = parser.parse_args()
+    if args.summary:
+        summarise()
+        return
+    output = RESULTS / f"denoising_{args.phantom}.json"
     clean = phantom.simulate() if args.phantom == "isbi" else multitensor.simulate(shape=(36, 36, 16))
     judge = Judge(clean)
     small = multitensor.simulate(shape=(12, 12, 6), snr=10)
@@ -147,8 +181,7 @@ def main() -> None:
                     f"inside {row['inside']:.2f}  white {row['white']:.2f}  FA {row['fa']:.4f}  dir {row['direction']:.2f}",
                     flush=True,
                 )
-                if args.output is not None:
-                    args.output.write_text(json.dumps(rows, indent=1) + "\n")
+                output.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

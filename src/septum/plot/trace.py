@@ -125,19 +125,21 @@ def _draw(
 
 
 def _label(axes: "Axes", in_percent: bool) -> None:
-    """Powers of ten; within two decades they are too few: label 1, 2 and 5 of each."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    """Powers of ten; within two decades they are too few: 1, 2 and 5 of each; within a factor of 3: even steps."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     low, high = axes.get_ylim()
-    is_short = high < 100 * low
-    if is_short:
+    is_short, is_narrow = high < 100 * low, high < 3 * low
+    if is_narrow:
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=5))
+    elif is_short:
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     if in_percent:
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, position: _percent(value)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, position: _percent(value, 3 if is_narrow else 2)))
     elif is_short:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:.3g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _percent(value: float) -> str:
-    return f"{100 * value:.2g}%" if value < 1 else f"{100 * value:.0f}%"
+def _percent(value: float, digits: int = 2) -> str:
+    return f"{100 * value:.{digits}g}%" if value < 1 else f"{100 * value:.0f}%"
