@@ -142,3 +142,11 @@ def test_sizes_between_one_and_the_largest():
     got = _sizes_up_to((16, 256))
     assert got == [(1, 1), (1, 2), (2, 4), (3, 8), (4, 16), (6, 32), (8, 64), (11, 128)]
     assert _sizes_up_to((1, 1)) == []
+
+
+def test_they_print_as_short_tables():
+    X = make_separable(40, random_state=0).X
+    path, front = septum.path(X, [0.95, 0.9]), septum.front(X, 0.9, caps=[(1, 1)])
+    assert [line.split()[:2] for line in repr(path).splitlines()[1:]] == [["alpha", "0.95"], ["alpha", "0.9"]]
+    assert len(repr(front).splitlines()) == 1 + len(front)
+    assert all(f"{p.total} atoms" in line for p, line in zip(front, repr(front).splitlines()[1:], strict=True))

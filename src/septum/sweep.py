@@ -32,7 +32,7 @@ N_GROWN = 12
 # --- path ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Path:
     """Fits at several values of alpha, in the order in which these were given.
 
@@ -48,6 +48,11 @@ class Path:
     alphas: Float
     estimators: list[SeparableDictionaryLearning]
     seconds: Float
+
+    def __repr__(self) -> str:
+        rows = zip(self.alphas, self.atoms, self.attainment, self.nonzeros, strict=True)
+        lines = [f"  alpha {a:<10.6g} {_joined(r):<12} attainment {100 * share:.2f}%  {n} codes" for a, r, share, n in rows]
+        return "\n".join([f"Path of {len(self)} fits", *lines])
 
     def __len__(self) -> int:
         return len(self.estimators)
@@ -107,7 +112,7 @@ def path(X: ArrayLike, alphas: ArrayLike, *, mask: ArrayLike | None = None, **pa
     warm: dict[str, Any] = {}
     for i in np.argsort(-values, kind="stable"):
         started = perf_counter()
-        est = SeparableDictionaryLearning(values[i], **{**params, **warm}).fit(X, mask=mask)
+        est = SeparableDictionaryLearning(float(values[i]), **{**params, **warm}).fit(X, mask=mask)
         found[int(i)] = est, perf_counter() - started
         if 0 not in sizes(est.dictionaries_):
             warm = {"init": est.dictionaries_}
@@ -139,7 +144,7 @@ class FrontPoint:
         return sum(self.atoms)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Front:
     """The best attainment found for each number of atoms: both increase along the front.
 
@@ -152,6 +157,10 @@ class Front:
 
     alpha: float
     points: list[FrontPoint]
+
+    def __repr__(self) -> str:
+        lines = [f"  {_joined(p.atoms):<12} {p.total:>5} atoms  attainment {100 * p.attainment:.2f}%" for p in self.points]
+        return "\n".join([f"Front of {len(self)} sizes at alpha {self.alpha:g}", *lines])
 
     def __len__(self) -> int:
         return len(self.points)
@@ -212,6 +221,10 @@ class Front:
         import septum
 
         return septum.plot.front(self, **options)
+
+
+def _joined(atoms: Sequence[int] | NDArray[np.intp]) -> str:
+    return " + ".join(map(str, atoms))
 
 
 def front(
