@@ -383,7 +383,10 @@ def _found(
             rows.append((f"{alpha:g}, {label}", *[float(c.min()) for c in cosines], *[float(c.mean()) for c in cosines]))
     table = Table(
         "How well the original atoms are found",
-        tuple(map(Column, ("alpha", "worst angular", "worst spatial", "mean angular", "mean spatial"))),
+        (
+            Column("alpha"),
+            *(Column(name, digits=5) for name in ("worst angular", "worst spatial", "mean angular", "mean spatial")),
+        ),
         tuple(rows),
         "The largest |cosine| of each original atom with an atom found; 1 is perfect.",
     )
