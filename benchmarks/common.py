@@ -29,8 +29,9 @@ def machine() -> dict[str, str]:
 
 
 def command() -> str:
-    """The command line that made a result, without the folder of the interpreter."""
-    return " ".join(["python", *sys.argv])
+    """The command line that made a result, without the folders of the machine."""
+    script, *words = sys.argv
+    return " ".join(["python", f"benchmarks/{Path(script).name}", *(Path(w).name if "/" in w else w for w in words)])
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -163,7 +163,8 @@ def main() -> None:
     judge = Judge(clean)
     small = multitensor.simulate(shape=(12, 12, 6), snr=10)
     denoise(small.data, small.gradients, n_patches=10)  # compiles
-    rows = []
+    # What was measured before of other methods, noise levels or seeds stays.
+    rows = json.loads(output.read_text()) if output.exists() else []
     for snr in map(float, args.snr.split(",")):
         for seed in map(int, args.seeds.split(",")):
             data = clean.with_noise(snr, seed=seed).data
@@ -175,7 +176,7 @@ def main() -> None:
                 found, seconds, cpu = measure(name, image, data, noise.sigma)
                 row = {"phantom": args.phantom, "snr": snr, "seed": seed, "method": name, "sigma": noise.sigma}
                 row |= {"seconds": seconds, "cpu": cpu} | judge(found)
-                rows.append(row)
+                rows = [r for r in rows if any(r[key] != row[key] for key in ("snr", "seed", "method"))] + [row]
                 print(
                     f"snr {snr:g} seed {seed} {name:25s} {seconds:7.1f} s {cpu:7.1f} s cpu  whole {row['whole']:.2f}  "
                     f"inside {row['inside']:.2f}  white {row['white']:.2f}  FA {row['fa']:.4f}  dir {row['direction']:.2f}",

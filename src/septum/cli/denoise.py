@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-centre", dest="centre", action="store_false", help="do not take the shells' means out"
     )
     parser.add_argument(
-        "--passes", type=natural, default=4, metavar="N", help="second estimates (default: 4)"
+        "--passes", type=natural, default=5, metavar="N", help="second estimates (default: 5)"
     )
     parser.add_argument("--n-patches", type=positive_int, metavar="N", help="patches to learn from")
     parser.add_argument(

@@ -67,7 +67,7 @@ class Settings:
     n_coils: int = 1
     magnitude: bool = True
     centre: bool = True
-    n_passes: int = 4
+    n_passes: int = 5
     n_patches: int = modelling.N_PATCHES
     n_jobs: int = 1
     seed: int = 0
@@ -113,7 +113,7 @@ def denoise(
     patch: int | Sequence[int] = 5,
     stride: int | Sequence[int] | None = None,
     centre: bool = True,
-    n_passes: int = 4,
+    n_passes: int = 5,
     n_patches: int = modelling.N_PATCHES,
     random_state: int = 0,
     n_jobs: int | None = -1,
@@ -177,7 +177,7 @@ def make_settings(
     n_coils: int = 1,
     magnitude: bool = True,
     centre: bool = True,
-    n_passes: int = 4,
+    n_passes: int = 5,
     n_patches: int = modelling.N_PATCHES,
     n_jobs: int | None = -1,
     seed: int = 0,
