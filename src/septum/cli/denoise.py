@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--passes", type=natural, default=5, metavar="N", help="second estimates (default: 5)"
     )
-    parser.add_argument("--n-patches", type=positive_int, metavar="N", help="patches to learn from")
+    parser.add_argument("--n-patches", type=positive_int, metavar="N", help="patches to learn from (default: 300)")
     parser.add_argument(
         "--mem",
         type=positive_float,

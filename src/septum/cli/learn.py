@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A",
         help="auto (the noise edge), or in units of the noise (default: auto)",
     )
-    parser.add_argument("--n-patches", type=positive_int, metavar="N", help="patches to learn from")
+    parser.add_argument("--n-patches", type=positive_int, metavar="N", help="patches to learn from (default: 300)")
     parser.add_argument(
         "--n-atoms", type=sizes_of_two, metavar="R,R", help="at most so many angular and spatial atoms"
     )
