@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 DEMO := demo-output
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: demo test lint bench test-browser clean
+.PHONY: demo test lint bench bench-real test-browser clean
 
 $(STAMP): requirements/lock.txt pyproject.toml
 	$(PYTHON_FOUND) -m venv $(VENV)
@@ -35,7 +35,16 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/learning.py front
 	$(BIN)/python benchmarks/learning.py scaling
 	$(BIN)/python benchmarks/learning.py against-palm
-	$(BIN)/python benchmarks/denoising.py
+	$(BIN)/python benchmarks/palm.py
+	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/denoising.py --phantom isbi
+	$(BIN)/python benchmarks/denoising.py --phantom multitensor
+	$(BIN)/python benchmarks/denoising.py --summary
+
+# The same on a real image, its .bval and .bvec beside it: make bench-real VOLUME=dwi.nii.gz
+bench-real: $(STAMP)
+	$(BIN)/python benchmarks/learning.py real --volume "$(VOLUME)"
+	$(BIN)/python benchmarks/denoising_real.py "$(VOLUME)"
 
 # The report in a real browser: Debian's chromium and its driver, and selenium beside the pinned packages.
 test-browser: $(STAMP)

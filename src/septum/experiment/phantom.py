@@ -3,12 +3,13 @@
     volume     the simulated phantom with the noise of a seed, and its truth
     trial      one method: its dictionaries from training patches of one seed, and the PSNR of the test slices
                under the noise of one or more seeds, at every alpha tried
-    whole      septum's own denoiser on the whole volume
+    whole      septum's own denoiser on the whole volume, with cubes or with the paper's squares as patches
     bounds     the raw data, and what perfect denoising would reach
 
 Two protocols. "printed" is the paper's: no centring, stride 8, alpha by the best PSNR on the test slices. "centred"
 takes the means out of every patch, chooses alpha on other slices and refits on the support. Every repetition has
-training patches and noise of its own; differences between methods are taken repetition by repetition.
+training patches and noise of its own; differences between methods are taken repetition by repetition. Beside the
+centred protocol stand Proposed at a finer stride and septum's own denoiser.
 """
 
 from collections.abc import Sequence
@@ -42,7 +43,7 @@ from septum.report.record import Record
 SNR, REFERENCE_SNR = 10.0, 30.0
 SIGMA = 1.0 / SNR
 TUNING = (20, 40)
-STRIDE = 8
+STRIDE, FINE_STRIDE = 8, 3
 ENOUGH = 0.3  # dB below the best at which smaller alphas are no longer tried
 METRICS = ("reference", "truth", "corrected")
 
@@ -63,7 +64,7 @@ class Protocol:
         return not self.is_centred
 
 
-PRINTED = Protocol("printed", False, (0.8, 0.4, 0.2, 0.1), 0.2, 3)
+PRINTED = Protocol("printed", False, (0.8, 0.4, 0.2, 0.1, 0.05), 0.1, 3)
 CENTRED = Protocol("centred", True, (0.53, 0.37, 0.25), 0.12, 4, 0.37)
 
 
@@ -108,19 +109,16 @@ def run(study: Study) -> tuple[Record, dict[str, Any]]:
     for k, protocol in enumerate(size.protocols):
         trials |= _trials(study, size, protocol, seeds, 0.05 + share * k, share)
     study.report(0.92, "septum's denoiser")
-    entire = [_whole(study, size, s) for s in seeds] if size.has_whole else []
+    beside = _beside(study, size, seeds, trials) if size.has_whole else {}
     study.report(0.98, "tables and pictures")
-    return page(study, size, floor, trials, entire)
+    return page(study, size, floor, trials, beside)
 
 
 def _trials(
     study: Study, size: Size, protocol: Protocol, seeds: Sequence[int], begin: float, share: float
 ) -> dict[tuple[str, str], list[Result]]:
     """Repetition 0 tries every alpha; the others use the one it chose."""
-    common = {
-        "slices": list(size.slices), "test": list(size.test), "seed": study.seed,
-        "n_patches": size.n_patches, "n_atoms": list(size.n_atoms), "sweeps": size.sweeps,
-    }  # fmt: skip
+    common = _common(study, size)
     others = list(seeds[1:]) if size.is_crossed and protocol.is_centred else []
     first: list[dict[str, Any]] = [
         dict(
@@ -159,11 +157,34 @@ def _alphas(size: Size, protocol: Protocol, name: str) -> tuple[float, ...]:
     return size.curvelet_alphas if is_slow else protocol.alphas
 
 
-def _whole(study: Study, size: Size, noise_seed: int) -> Result:
-    return study.stage(
-        whole, slices=list(size.slices), test=list(size.test), seed=study.seed, noise_seed=noise_seed,
-        n_threads=study.n_threads,
-    )  # fmt: skip
+def _common(study: Study, size: Size) -> dict[str, Any]:
+    return {
+        "slices": list(size.slices), "test": list(size.test), "seed": study.seed,
+        "n_patches": size.n_patches, "n_atoms": list(size.n_atoms), "sweeps": size.sweeps,
+    }  # fmt: skip
+
+
+def _beside(
+    study: Study, size: Size, seeds: Sequence[int], trials: dict[tuple[str, str], list[Result]]
+) -> dict[str, list[Result]]:
+    """What stands beside the centred protocol: one result for each repetition."""
+    from septum.experiment.phantom_page import FINE, SQUARES, WHOLE
+
+    centred = next(protocol for protocol in size.protocols if protocol.is_centred)
+    alpha = trials[centred.name, "Proposed"][0].numbers["alpha"]
+    jobs = [
+        dict(
+            _common(study, size), method="Proposed", training_seed=s, noise_seeds=[s],
+            protocol=asdict(replace(centred, alphas=(alpha,))), stride=FINE_STRIDE,
+        )
+        for s in seeds
+    ]  # fmt: skip
+    fine = study.stages(trial, jobs, begin=0.92, end=0.94, text="a finer stride")
+    common = {"slices": list(size.slices), "test": list(size.test), "seed": study.seed, "n_threads": study.n_threads}
+    shapes = {SQUARES: [PATCH, PATCH], WHOLE: [5, 5, 5]}
+    return {FINE: fine} | {
+        label: [study.stage(whole, **common, noise_seed=s, patch=patch) for s in seeds] for label, patch in shapes.items()
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +212,7 @@ def trial(
     sweeps: int,
     training_seed: int,
     noise_seeds: list[int],
+    stride: int = STRIDE,
 ) -> Result:
     """One method: PSNR at each alpha under the first noise seed, and at the chosen alpha under all."""
     how = Protocol(**dict(protocol, alphas=tuple(protocol["alphas"])))
@@ -202,7 +224,7 @@ def trial(
     tried: dict[float, Denoised] = {}
     began = perf_counter()
     for alpha in sorted(how.alphas, reverse=True):
-        tried[alpha] = denoise_slices(method, dictionaries, how, alpha, slices, judged, seed, noise_seeds[0])
+        tried[alpha] = denoise_slices(method, dictionaries, how, alpha, slices, judged, seed, noise_seeds[0], stride)
         reference = _slices(slices, judged, seed, noise_seeds[0], REFERENCE_SNR)
         scores[alpha] = float(psnr(tried[alpha].image, reference).mean())
         if scores[alpha] < max(scores.values()) - ENOUGH:
@@ -215,7 +237,7 @@ def trial(
         found = (
             tried[best]
             if is_done
-            else denoise_slices(method, dictionaries, how, best, slices, test, seed, noise_seed)
+            else denoise_slices(method, dictionaries, how, best, slices, test, seed, noise_seed, stride)
         )
         numbers["psnr"][str(noise_seed)] = measure(found.image, slices, test, seed, noise_seed)
         if noise_seed == noise_seeds[0]:
@@ -230,14 +252,16 @@ def trial(
     return Result(numbers, arrays | {name: np.asarray(D) for name, D in sides if D is not None})
 
 
-def whole(*, slices: list[int], test: list[int], seed: int, noise_seed: int, n_threads: int) -> Result:
-    """septum's own denoiser on all slices, at its defaults: it sees nothing but the noisy data."""
+def whole(
+    *, slices: list[int], test: list[int], seed: int, noise_seed: int, n_threads: int, patch: list[int]
+) -> Result:
+    """septum's own denoiser on all slices, its defaults but for the patch: it sees nothing but the noisy data."""
     from septum.dmri.denoise import denoise
 
     noisy = volume(seed, *slices).with_noise(SNR, seed=noise_seed)
     began = perf_counter()
     table = (noisy.gradients.bvals, noisy.gradients.bvecs)
-    image = denoise(noisy.data, table, random_state=seed, n_jobs=n_threads)
+    image = denoise(noisy.data, table, patch=patch, random_state=seed, n_jobs=n_threads)
     seconds = perf_counter() - began
     weighted = noisy.gradients.weighted
     chosen = np.asarray(image)[:, :, [z - slices[0] for z in test]]
@@ -283,16 +307,17 @@ def denoise_slices(
     test: Sequence[int],
     seed: int,
     noise_seed: int,
+    stride: int = STRIDE,
 ) -> Denoised:
     """The slices that a method makes of the noisy ones."""
     noisy = _slices(slices, test, seed, noise_seed, SNR)
     if method == "I-SR + TV":
         image, gap = _with_total_variation(noisy, how, alpha)
         return Denoised(image, gap, None, np.zeros((0, 0)))
-    patches = cut(noisy, STRIDE)
+    patches = cut(noisy, stride)
     patches, means = centre(patches) if how.is_centred else (patches, np.zeros(1))
     coded = reconstruct(dictionaries, patches, alpha, refit=how.is_centred)
-    image = join(coded.patches + means, noisy.shape, STRIDE)
+    image = join(coded.patches + means, noisy.shape, stride)
     return Denoised(image, coded.gap, coded.nonzeros, coded.use)
 
 
