@@ -134,7 +134,8 @@ def _look(pictures: Pictures, viewer: Viewer) -> list[Item]:
     alt = "The image before and after, slice by slice and direction by direction, with what was taken away."
     caption = (
         "Drag the divider, or move it with the arrow keys. Before and after share one grey scale in each volume. "
-        "What was taken away should look like noise: where anatomy shows in it, detail was lost."
+        "What was taken away should look like noise: where edges of anatomy show in it, detail was lost. Where the signal "
+        "is weak it holds the noise floor too, which is never negative."
     )
     return [Picture("viewer", alt, caption)]
 
