@@ -13,10 +13,10 @@ from septum.certificate import certify_factors
 from septum.datasets import make_separable
 from septum.errors import InvalidInputError
 from septum.factors import Factors
-from septum.kronecker import atom_norms
+from septum.kronecker import atom_norms, correlate, multiply
 from septum.learning import Settings, solve
 from septum.learning.gradient import Point, samples_second
-from septum.learning.palm import PalmOptions, learn, objective_on, reach_at_zero
+from septum.learning.palm import PalmOptions, correlated_point, learn, objective_on, reach_at_zero
 from septum.learning.proximal import Stop, descend, sparse_codes
 from septum.loss import Huber
 from septum.problem import Problem
@@ -299,6 +299,35 @@ def test_given_dictionaries_are_used():
         assert np.abs(A.T @ truth).max(axis=1).min() > 0.95
     _, unaided = run(bunch.X, 0.9, max_iter=1)
     assert result.history["attainment"][-1] > unaided.history["attainment"][-1]
+
+
+@pytest.mark.parametrize("n_modes", [1, 2, 3])
+def test_codes_that_start_as_correlations_are_one_plain_gradient_step(n_modes):
+    X = low_rank_samples(n_modes)
+    problem = Problem.of(X, 0.5)
+    rng = np.random.default_rng(1)
+    atoms = [rng.standard_normal((d, 3)) for d in X.shape[1:]]
+    point = correlated_point(objective_on(problem, np.arange(len(X))), atoms)
+    unit = [A / np.linalg.norm(A, axis=0) for A in atoms]
+    for A, expected in zip(point.dictionaries, unit, strict=True):
+        np.testing.assert_allclose(A, expected)
+    step = np.prod([np.linalg.norm(A, 2) ** 2 for A in unit])
+    plain = correlate(X, unit) / step
+    np.testing.assert_allclose(sparse_codes(point).toarray(), plain.reshape(len(X), -1), atol=1e-12)
+    assert ((X - multiply(plain, unit)) ** 2).sum() < (X**2).sum()
+
+
+def test_correlations_let_given_dictionaries_turn_before_codes_are_zero():
+    """Two atoms far from the data: with zero codes nothing moves, with correlations the descent finds them."""
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal(5), rng.standard_normal(6)
+    X = 4.0 * np.multiply.outer(a / np.linalg.norm(a), b / np.linalg.norm(b))[None].repeat(6, axis=0)
+    tilt = [0.2 * v[:, None] / np.linalg.norm(v) + np.linalg.svd(v[None])[2][1][:, None] for v in (a, b)]
+    results = [
+        run(X, 0.5, PalmOptions(start_codes=codes), start=tilt, caps=(1, 1), max_iter=1, tol=1e-9)[1].factors.codes.nnz
+        for codes in ("zero", "correlations")
+    ]
+    assert results == [0, 6]
 
 
 def test_a_given_zero_dictionary_falls_back_on_singular_vectors(synthetic):

@@ -65,7 +65,7 @@ class Protocol:
 
 
 PRINTED = Protocol("printed", False, (0.8, 0.4, 0.2, 0.1, 0.05), 0.1, 3)
-CENTRED = Protocol("centred", True, (0.53, 0.37, 0.25), 0.12, 4, 0.37)
+CENTRED = Protocol("centred", True, (0.53, 0.37, 0.25, 0.17, 0.12), 0.12, 4, 0.37)
 
 
 @dataclass(frozen=True)
