@@ -166,7 +166,7 @@ def two_threads(repeats):
     """Wall-clock speed-up of two threads over one, alternating, with the machine's load beside it."""
     rng = np.random.default_rng(0)
     dictionaries = incoherent(rng)
-    X = samples(rng, dictionaries, 0.05, 12_000)
+    X = samples(rng, dictionaries, 0.05, 6000)
     alpha = alpha_for(X[:20], dictionaries, 0.05)
     ratios = []
     for _ in range(repeats):

@@ -66,25 +66,30 @@ def synthetic(options):
 def against_palm(options):
     rows, record, traces = [], [], {}
     X = make_separable(random_state=0).X
-    for alpha in ALPHAS:
-        fast, fast_seconds = fit(X, alpha, tol=0.05)
-        palm, palm_seconds = fit(X, alpha, tol=0.05, solver="palm", init="random", max_time=options.max_time)
-        reached = palm.certificate_.attainment
-        capped = palm_seconds >= options.max_time
-        record.append(
-            {"alpha": alpha, "fast_seconds": fast_seconds, "palm_seconds": palm_seconds, "palm_attainment": reached,
-             "palm_capped": capped, "fast_atoms": n_atoms(fast), "palm_atoms": n_atoms(palm)}
-        )  # fmt: skip
-        ratio = palm_seconds / fast_seconds
-        rows.append(
-            [alpha, f"{fast_seconds:.2f}", "+".join(map(str, n_atoms(fast))), f"{palm_seconds:.1f}",
-             "+".join(map(str, n_atoms(palm))), f"{100 * reached:.1f}%",
-             f"{'more than ' if reached < 0.95 else ''}{ratio:.0f}"]
-        )  # fmt: skip
-        traces[alpha] = {"fast": fast.history_, "palm": palm.history_}
+    for goal in (0.95, 0.98):
+        for alpha in ALPHAS:
+            fast, fast_seconds = fit(X, alpha, tol=1 - goal)
+            palm, palm_seconds = fit(
+                X, alpha, tol=1 - goal, min_gain=0.0, solver="palm", init="random", max_time=options.max_time
+            )
+            reached = palm.certificate_.attainment
+            record.append(
+                {"goal": goal, "alpha": alpha, "fast_seconds": fast_seconds, "palm_seconds": palm_seconds,
+                 "palm_attainment": reached, "palm_capped": palm_seconds >= options.max_time,
+                 "fast_atoms": n_atoms(fast), "palm_atoms": n_atoms(palm)}
+            )  # fmt: skip
+            ratio = f"{'more than ' if reached < goal else ''}{palm_seconds / fast_seconds:.0f}"
+            rows.append(
+                [f"{100 * goal:.0f}%", alpha, f"{fast_seconds:.2f}", "+".join(map(str, n_atoms(fast))),
+                 f"{palm_seconds:.1f}", "+".join(map(str, n_atoms(palm))), f"{100 * reached:.1f}%", ratio]
+            )  # fmt: skip
+            traces[alpha] = {"fast": fast.history_, "palm": palm.history_}
     figure_of_times(traces)
-    header = ["alpha", "fast, s", "atoms", "palm, s", "atoms", "palm's attainment", "speed-up"]
-    text = f"Seconds to attainment 95%, seed 0, one thread; palm from random atoms, capped at {options.max_time:g} s.\n\n"
+    header = ["goal", "alpha", "fast, s", "atoms", "palm, s", "atoms", "palm's attainment", "speed-up"]
+    text = (
+        "Seconds to an attainment, seed 0, one thread; palm (the paper's algorithm, its growth corrected) from random "
+        f"atoms, capped at {options.max_time:g} s.\n\n"
+    )
     write("learning-against-palm", "The default solver against the paper's algorithm",
           [("Result", text + table(header, rows))], {"against_palm": record})  # fmt: skip
 

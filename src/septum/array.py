@@ -7,6 +7,7 @@ stays on disk. Inside the library arrays are trusted.
 """
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,8 +75,8 @@ def _from_object(value: ArrayLike, name: str) -> NDArray:
     return array
 
 
-def as_samples(X: ArrayLike, mask: ArrayLike | None = None, *, name: str = "X") -> Samples:
-    """Check samples `(n_samples, d_1, ..., d_n)` and an optional mask of observed entries."""
+def as_samples(X: ArrayLike, mask: ArrayLike | None = None, *, name: str = "X", jobs: int = 1) -> Samples:
+    """Check samples `(n_samples, d_1, ..., d_n)` and an optional mask of observed entries, in `jobs` threads."""
     data = as_float(X, name)
     if data.ndim == 0:
         raise InvalidInputError(
@@ -96,7 +97,7 @@ def as_samples(X: ArrayLike, mask: ArrayLike | None = None, *, name: str = "X") 
             f"{name} holds 0 feature(s) (shape={data.shape}) while a minimum of 1 is required. Mode {mode} is empty"
         )
     observed = None if mask is None else as_mask(mask, data.shape)
-    return Samples(*_finite(data, observed, name))
+    return Samples(*_finite(data, observed, name, jobs))
 
 
 def as_mask(mask: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
@@ -119,19 +120,27 @@ def as_mask(mask: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
 
 
 def _finite(
-    data: Float, mask: NDArray[np.bool_] | None, name: str
+    data: Float, mask: NDArray[np.bool_] | None, name: str, jobs: int
 ) -> tuple[Float, NDArray[np.bool_] | None]:
     if mask is not None and mask.all():
         mask = None
     if mask is not None:
         data = np.where(mask, data, data.dtype.type(0))
-    for part in chunks(data.shape[0], data[:1].nbytes):
+
+    def is_finite(part: slice) -> bool:
         # A sum is finite unless an entry is not or it overflows; only then look at each entry.
         with np.errstate(over="ignore", invalid="ignore"):
             total = np.sum(data[part], dtype=np.float64)
-        if np.isfinite(total) or np.isfinite(data[part]).all():
-            continue
-        kind = "NaN" if np.isnan(data[part]).any() else "infinity"
+        return bool(np.isfinite(total)) or bool(np.isfinite(data[part]).all())
+
+    parts = list(chunks(data.shape[0], data[:1].nbytes))
+    if jobs == 1 or len(parts) == 1:
+        good = list(map(is_finite, parts))
+    else:
+        with ThreadPoolExecutor(jobs) as pool:
+            good = list(pool.map(is_finite, parts))
+    if not all(good):
+        kind = "NaN" if np.isnan(data[parts[good.index(False)]]).any() else "infinity"
         raise InvalidInputError(
             f"Input {name} contains {kind}. Remove such entries, or give mask=np.isfinite({name}) to leave them out"
         )

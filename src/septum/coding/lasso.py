@@ -68,9 +68,8 @@ def sparse_code(
     >>> septum.sparse_code(X, [A, B], alpha=1.0).codes.toarray()[0, 1, 2]
     np.float64(4.0)
     """
-    samples = as_samples(X, mask)
+    samples = as_samples(X, mask, jobs=count_jobs(n_jobs))
     alpha, tol = as_alpha(alpha), as_tolerance(tol)
-    count_jobs(n_jobs)
     operator = _last_operator(dictionaries)
     if operator is not None:
         return _code_with_operator(
