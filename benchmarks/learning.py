@@ -95,17 +95,18 @@ def against_palm(options):
 
 
 def figure_of_times(traces):
+    """What is still missing of the largest possible decrease, against seconds, one panel for each alpha."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 2.6), layout="constrained")
-    for k, (alpha, pair) in enumerate(traces.items()):
-        axes = figure.add_subplot(1, len(traces), k + 1)
+    figure = Figure(figsize=(10, 2.8), layout="constrained")
+    axes = figure.subplots(1, len(traces), sharex=True, sharey=True)
+    for panel, (alpha, pair) in zip(axes, traces.items(), strict=True):
         for name, history in pair.items():
-            axes.semilogx(np.maximum(history["seconds"], 1e-3), 100 * history["attainment"], label=name)
-        axes.set(title=f"alpha {alpha}", xlabel="seconds", ylim=(0, 101))
-        if k == 0:
-            axes.set_ylabel("attainment, %")
-            axes.legend(frameon=False)
+            panel.loglog(history["seconds"], 100 * (1 - history["attainment"]), ".-", label=name)
+        panel.axhline(2, color="0.7", lw=0.8, zorder=0)
+        panel.set(title=f"alpha {alpha}", xlabel="seconds")
+    axes[0].set_ylabel("attainment still missing, %")
+    axes[-1].legend(frameon=False)
     figure.savefig(RESULTS / "learning-attainment-against-time.png", dpi=130)
 
 
