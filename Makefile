@@ -35,7 +35,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/learning.py front
 	$(BIN)/python benchmarks/learning.py scaling
 	$(BIN)/python benchmarks/learning.py against-palm
-	$(BIN)/python benchmarks/palm.py
+	$(BIN)/python benchmarks/palm.py --max-time 120 --seeds 2
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/denoising.py --phantom isbi
 	$(BIN)/python benchmarks/denoising.py --phantom multitensor

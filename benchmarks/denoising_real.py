@@ -1,4 +1,4 @@
-"""Denoising a real volume, beside the methods that users run today. There is no truth, so three questions:
+"""Denoising a real volume, beside the methods that users run today. There is no truth, so four questions:
 
     cost       wall clock, processor time and peak memory of the whole volume, each method in a process of its own
     residuals  is what was taken away structureless? its correlation between neighbours in space and in angle, by
@@ -125,9 +125,10 @@ def tensor(data: Any, gradients: Any, where: Any) -> dict[str, Any]:
     return out
 
 
-def corrected(method: str, data: Any, sigma: Any) -> Any:
+def without_floor(method: str, data: Any, sigma: Any) -> Any:
+    """An estimate without the noise floor; septum's own has none."""
     data = np.maximum(np.asarray(data, np.float32), 0)
-    return data if method in ("septum", "data") else rician.correct(data, np.broadcast_to(sigma, data.shape))
+    return data if method == "septum" else rician.correct(data, np.broadcast_to(sigma, data.shape))
 
 
 # --- residuals ------------------------------------------------------------------------------------
@@ -280,7 +281,9 @@ def _halves(slab: Scene, methods: list[str], folder: Path, record: dict[str, Any
             out = path if method == "data" else folder / f"{path.name[:5]}-{method}.nii.gz"
             if method != "data":
                 run(method, path, out)
-            results.append(corrected(method, nibabel.load(out).dataobj, slab.sigma))
+            found = nibabel.load(out).dataobj
+            # The data themselves are shown as they are.
+            results.append(np.asarray(found) if method == "data" else without_floor(method, found, slab.sigma))
         a = agreement(*results, slab.brain, slab.tissues["white"], axes)
         record.setdefault(method, {})["halves"] = a
         rows.append([method, f"{a['fa']:.4f}", f"{a['fa_mean']:.3f}", f"{a['direction']:.2f}", f"{a['odf']:.2f}"])
@@ -289,7 +292,7 @@ def _halves(slab: Scene, methods: list[str], folder: Path, record: dict[str, Any
 
 
 def _fission(slab: Scene, methods: list[str], folder: Path, record: dict[str, Any]) -> list[list[str]]:
-    """Both images are magnitudes: the first of two noisy channels, the second of the data's sum with one of them."""
+    """The first image is the magnitude of data + noise in two channels, the second data - the first channel's noise."""
     rng = np.random.default_rng(0)
     noise = rng.standard_normal((2, *slab.data.shape), dtype=np.float32) * slab.sigma.astype(np.float32)
     first = np.where(slab.data > 0, np.hypot(slab.data + noise[0], noise[1]), 0).astype(np.float32)
@@ -300,9 +303,7 @@ def _fission(slab: Scene, methods: list[str], folder: Path, record: dict[str, An
         out = path if method == "data" else folder / f"fission-{method}.nii.gz"
         if method != "data":
             run(method, path, out)
-        found = corrected(method, nibabel.load(out).dataobj, slab.sigma * np.sqrt(2.0))
-        if method == "data":
-            found = rician.correct(found, np.broadcast_to(slab.sigma * np.sqrt(2.0), found.shape))
+        found = without_floor(method, nibabel.load(out).dataobj, slab.sigma * np.sqrt(2.0))
         # The second image keeps the noise floor of the data.
         error = (rician.mean(found / slab.sigma, 1) - second)[..., slab.gradients.weighted]
         places = {**slab.tissues, "brain": slab.brain}

@@ -266,7 +266,7 @@ def whole(
     weighted = noisy.gradients.weighted
     chosen = np.asarray(image)[:, :, [z - slices[0] for z in test]]
     numbers = measure(chosen[..., weighted], slices, test, seed, noise_seed, is_corrected=True)
-    return Result({"psnr": numbers, "seconds": seconds}, {"image": chosen[:, :, 0]})
+    return Result({"psnr": {str(noise_seed): numbers}, "seconds": seconds}, {"image": chosen[:, :, 0]})
 
 
 def bounds(*, slices: list[int], test: list[int], seed: int, noise_seed: int) -> Result:
